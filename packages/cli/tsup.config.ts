@@ -4,7 +4,7 @@ import { bundle, library } from '@mtl/tooling/tsup';
 const bundled = ['checkpoint', 'data/data', 'doctor', 'run/run', 'runs', 'watch'];
 
 /**
- * Commands that load modules which a user wrote. These modules import the same packages as the command. Each
+ * Commands that load the user's own modules. These modules import the same packages as the command. Each
  * package must be loaded only once, so these commands do not bundle the packages.
  */
 const linked = [
@@ -24,8 +24,8 @@ const linked = [
 
 const makeEntry = (name: string) => ({ [`commands/${name}`]: `src/commands/${name}.ts` });
 
-// builds each bundle separately, because files shared by several bundles would contain the complete index of
-// a package
+// each bundle is built separately, because files shared by several bundles would contain the complete index
+// of a package
 export default [
   library({ index: 'src/index.ts', ...Object.assign({}, ...linked.map(makeEntry)) }),
   bundle({

@@ -1,7 +1,7 @@
 import { library } from '@mtl/tooling/tsup';
 
 // build-addon is the command that compiles the addon. The tooling code is bundled into it, so that the
-// installed command works
+// command also works when the package is installed
 export default library({
   index: 'src/index.ts',
   'internal/index': 'src/internal/index.ts',

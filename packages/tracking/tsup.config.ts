@@ -1,4 +1,4 @@
 import { entryPoints, library } from '@mtl/tooling/tsup';
 
-// The program of the thread that sends metrics is an entry point of its own.
+// the thread that sends metrics needs its own entry point
 export default library([...entryPoints(), 'src/services/tracking-worker.ts']);

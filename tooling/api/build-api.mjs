@@ -16,7 +16,9 @@ import * as typedoc from 'typedoc';
 import { root } from '../bootstrap/bootstrap.mjs';
 import { errorCodes, errorCodesPage } from './error-codes.mjs';
 
-/** Returns every entry point of every package: its source file and the name that users import. */
+/**
+ * Returns every entry point of every package, as its source file and the name under which users import it.
+ */
 export function entryPoints(repository) {
   const folders = readdirSync(join(repository, 'packages')).map((name) => join(repository, 'packages', name));
   return folders.flatMap((folder) => {
@@ -29,14 +31,14 @@ export function entryPoints(repository) {
 }
 
 /**
- * Returns a README with plain text in place of links to files of the repository, because the reference lacks
- * these files.
+ * Returns a README with plain text instead of links to files in the repository, because the reference does
+ * not contain these files.
  */
 function withoutRelativeLinks(markdown) {
   return markdown.replaceAll(/\[([^\]]+)\]\((?!https?:|#)[^)]*\)/g, '$1');
 }
 
-/** Returns a README in the form that TypeDoc shows on the page of a package. */
+/** Returns a package's README in the form that TypeDoc shows on the package's page. */
 function parseReadme(app, folder) {
   const text = withoutRelativeLinks(readFileSync(join(folder, 'README.md'), 'utf8'));
   const file = new typedoc.MinimalSourceFile(text, join(folder, 'README.md'));

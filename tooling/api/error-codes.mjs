@@ -1,5 +1,5 @@
 /**
- * Makes the page "Error codes" of the API reference from the places in the sources that make errors. The page
+ * Makes the API reference's page "Error codes" from the places in the sources that make errors. The page
  * lists every code with its class and its messages, by package.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
@@ -13,8 +13,8 @@ const nativeError =
   /\b(?:error_status|fail)\(\s*(?:\w+\.get\(\),\s*)?"(MTL_[A-Z0-9_]+)",\s*(?:-?\w+,\s*)?((?:"[^"]*"\s*)*)/g;
 
 /**
- * Returns the message in a node of a source. Each value in the message is written as its name, or as dots if
- * it is an expression.
+ * Returns the message in a node of the source. Each value in the message is written as its name, or as dots
+ * if it is an expression.
  */
 function readMessage(node) {
   if (node === undefined) return undefined;
@@ -30,8 +30,8 @@ function readMessage(node) {
 /**
  * Returns the error code in a literal if the source makes an error from the literal or prints it. This is the
  * case if the literal is a field, a constant, a default, a branch of a condition, or an argument of `fail`.
- * Literals in comparisons and names of environment variables are not error codes; their parent nodes are of
- * other kinds.
+ * Literals in comparisons and names of environment variables are not error codes. Their parent nodes have
+ * different kinds.
  */
 function handedCode(node) {
   if (ts.isTemplateHead(node)) return /^error\[(MTL_[A-Z0-9_]+)\]/.exec(node.text)?.[1];
@@ -47,7 +47,7 @@ function handedCode(node) {
   return isHanded ? node.text : undefined;
 }
 
-/** Returns the class that `super(...)` in a constructor calls. */
+/** Returns the name of the class whose constructor the given `super(...)` call runs. */
 function findBaseClass(node) {
   const owner = ts.findAncestor(node, ts.isClassDeclaration);
   return owner?.heritageClauses?.[0]?.types[0]?.expression.getText();
@@ -83,14 +83,14 @@ function errorsOfNative(path) {
   const made = [...text.matchAll(nativeError)].map(([, code, message]) => ({
     code,
     className,
-    // adjacent literals become one text, and placeholders of the format become dots
+    // adjacent literals become one string, and the format's placeholders become dots
     message: message.replaceAll(/"\s*"?/g, '').replaceAll(/%[-.\d]*(?:ll|z)?[a-z]/g, '...'),
   }));
   const handed = [...text.matchAll(/\bcode = "(MTL_[A-Z0-9_]+)"/g)].map(([, code]) => ({ code, className }));
   return [...made, ...handed];
 }
 
-/** Returns the files in a folder whose names match the pattern, except tests. */
+/** Returns the files in `folder` whose paths match `pattern`, except tests. */
 function filesIn(folder, pattern) {
   if (!existsSync(folder)) return [];
   const paths = readdirSync(folder, { recursive: true }).sort();
@@ -104,7 +104,7 @@ function groupBy(items, findKey) {
   return groups;
 }
 
-/** Returns the messages of all errors that the packages of a repository make, by package, code and class. */
+/** Returns the messages of all errors that a repository's packages make, by package, code and class. */
 export function errorCodes(repository) {
   const packages = readdirSync(join(repository, 'packages')).sort();
   return packages.flatMap((folder) => {

@@ -1,6 +1,6 @@
-// Defines functions that musl lacks but that libraries in a root with musl need: Debian's libstdc++ and
-// libgcc expect them in glibc, and the Node.js for musl expects them in a newer libstdc++. musl's loader
-// finds them in any library of the process.
+// Defines functions that musl does not have, but that libraries in a root with musl need: Debian's libstdc++
+// and libgcc expect them in glibc, and the Node.js build for musl expects them in a newer libstdc++. musl's
+// loader finds them in any library of the process.
 #include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ extern "C" {
 // A value other than 0 tells libstdc++ that it need not use atomic operations.
 char __libc_single_threaded = 0;
 
-// libgcc exports these two names for programs that were linked with an older libgcc.
+// libgcc exports these two names for programs that were linked with an older version of it
 int __cpu_indicator_init() { return 0; }
 unsigned __cpu_model[4];
 
@@ -28,7 +28,7 @@ size_t __strftime_l(char* text, size_t size, const char* format, const tm* time,
   return strftime_l(text, size, format, time, locale);
 }
 
-// Finds the library that contains an address. libgcc reads this library's table of exceptions.
+// Finds the library that contains `address`. libgcc reads this library's exception table.
 int _dl_find_object(void* address, dl_find_object* found) noexcept {
   struct Search {
     ElfW(Addr) address;
@@ -57,7 +57,7 @@ int _dl_find_object(void* address, dl_find_object* found) noexcept {
   return dl_iterate_phdr(visit, &search) == 1 ? 0 : -1;
 }
 
-// Registers a destructor of a thread's variable. The destructor that was registered last runs first.
+// Registers the destructor of a thread-local variable. The destructor that was registered last runs first.
 int __cxa_thread_atexit_impl(void (*destroy)(void*), void* object, void*) {
   struct Registered {
     Registered* next;
@@ -82,8 +82,8 @@ int __cxa_thread_atexit_impl(void (*destroy)(void*), void* object, void*) {
   return pthread_setspecific(key, registered);
 }
 
-// Replaces `length` characters at `at` in a std::string by characters that may be part of the same string.
-// `behind` characters follow the replaced characters.
+// Replaces `length` characters at `at` in a std::string with `size` characters at `source`, which may be part
+// of the same string. `behind` characters follow the replaced characters.
 void _ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE15_M_replace_coldEPcmPKcmm(
     void*, char* at, size_t length, const char* source, size_t size, size_t behind) {
   char* copy = static_cast<char*>(malloc(size + 1));

@@ -7,13 +7,13 @@ import { runStep } from '../release/run-step.mjs';
 
 const missingOnMusl = fileURLToPath(new URL('missing_on_musl.cc', import.meta.url));
 
-/** Libraries that the binaries of Node.js need, without the program loader. */
+/** The libraries that Node.js binaries need, without the program loader. */
 const libraries = [
   ...['libc.so.6', 'libm.so.6', 'libdl.so.2', 'libpthread.so.0', 'libgcc_s.so.1', 'libstdc++.so.6'],
 ];
 const librariesFrom = (folder) => libraries.map((name) => [join(folder, name), join('lib', name)]);
 
-/** The path of Node.js in a root. */
+/** The path of Node.js inside a root. */
 const nodePath = '/opt/node/bin/node';
 
 /**
@@ -43,7 +43,7 @@ export const roots = {
   },
   musl: {
     about: 'x86-64 with musl',
-    // The only Node.js for musl on npm is inside this package, in a program of pnpm.
+    // the only Node.js for musl on npm is inside this package, in a program of pnpm
     node: '@pnpm/linuxstatic-x64@11.21.0',
     needs: { musl: '/lib/x86_64-linux-musl/libc.so', gcc: '/usr/bin/gcc' },
     files: [
@@ -56,7 +56,8 @@ export const roots = {
     hasPlatformPackages: true,
     finish(system) {
       takeProgramAway(join(system, 'opt/node/pnpm'), join(system, nodePath));
-      // Debian's C++ library looks in a library of this name for the glibc functions that musl lacks.
+      // in a library with this name, Debian's C++ library searches for the glibc functions that musl does not
+      // have
       const library = join(system, 'lib/ld-linux-x86-64.so.2');
       runStep('gcc', ['-shared', '-fPIC', '-O2', '-nostdlib', '-o', library, missingOnMusl]);
     },
@@ -93,7 +94,7 @@ export const listNeeds = (chosen) =>
 export const canIsolate = () =>
   spawnSync('unshare', ['--net', '--mount', '--pid', '--fork', 'true']).status === 0;
 
-/** Makes a root in the folder `system`. npm packages are kept in `downloads`. */
+/** Makes the given root in the folder `system`. Keeps npm packages in `downloads`. */
 export function makeRoot({ root, system, downloads }) {
   unpackPackage(downloadPackages([root.node], downloads).get(root.node), join(system, 'opt/node'));
   copyNpm(system);
@@ -105,7 +106,7 @@ export function makeRoot({ root, system, downloads }) {
 }
 
 /**
- * Copies an executable of Node.js that contains a program, without the mark that makes Node.js start this
+ * Copies a Node.js executable that contains a program, but removes the mark that makes Node.js start this
  * program. The copy behaves like a plain Node.js.
  */
 function takeProgramAway(from, to) {

@@ -69,8 +69,8 @@ try {
 }
 
 /**
- * Installs the Debian packages from which the roots are made. If this fails, prints their names and ends the
- * program.
+ * Installs the missing Debian packages from which the roots are made. If this fails, prints their names and
+ * ends the program.
  */
 function prepareMachine() {
   const missing = installDebianPackages(listNeeds(chosen));
@@ -81,8 +81,8 @@ function prepareMachine() {
 }
 
 /**
- * Packs this checkout, and downloads what its packages depend on. Returns folders with tarballs: portable
- * packages, platform packages, third-party packages.
+ * Packs this checkout, and downloads the packages on which it depends. Returns folders with tarballs:
+ * portable packages, platform packages, third-party packages.
  */
 function packEverything() {
   const packed = join(directory, 'packed');
@@ -99,7 +99,7 @@ function packEverything() {
   return { portable: packed, platforms: join(directory, 'platforms'), others };
 }
 
-/** Installs @mtl/cli in a root, trains there, and returns the losses. */
+/** Installs @mtl/cli in the root `name`, trains there, and returns the losses. */
 function trainIn(name, { portable, platforms, others }) {
   const root = roots[name];
   const system = join(directory, name);

@@ -10,7 +10,10 @@ const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const { path: folder, write, writeProgram, remove } = testFolder('help');
 const called = join(folder, 'called');
 
-/** Makes a fresh clone with the scripts: no packages, no builds, and fake tools that record their calls. */
+/**
+ * Makes a copy like a fresh clone: the scripts without packages and builds, and fake tools that record their
+ * calls.
+ */
 beforeAll(() => {
   cpSync(join(root, 'tooling'), join(folder, 'tooling'), {
     recursive: true,
@@ -46,7 +49,7 @@ describe('--help of the commands of package.json and of npm run dev', () => {
   );
 
   it('npm run gpt-train: prints its flags from the sources', { tags: ['whole'] }, () => {
-    // in the checkout of this test, everything that builds fails
+    // in this test's checkout, everything that builds fails
     const fails = '() => { throw new Error("builds"); }';
     const bootstrap = [
       `export const root = ${JSON.stringify(root)};`,

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * Makes a checkout ready: installs system libraries and packages, and builds. This program itself has no
- * dependencies. It skips everything that is done already, so a second call takes a second or two.
- * node tooling/bootstrap/bootstrap.mjs [turbo task ...] default: build build:native
+ * dependencies. It skips everything that is already done, so a second call takes only a second or two.
+ * node tooling/bootstrap/bootstrap.mjs [turbo task ...] (default: build build:native)
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -18,7 +18,7 @@ const minimumNode = [20, 19];
 const showProgress = fileURLToPath(new URL('./show-progress.mjs', import.meta.url));
 
 /**
- * Returns the environment of all commands that the bootstrap starts: the tools in the checkout are first on
+ * Returns the environment for all commands that the bootstrap starts: the tools in the checkout are first on
  * PATH, and telemetry is off.
  */
 export function toolEnvironment() {
@@ -40,7 +40,7 @@ function succeeds(command, args) {
   return spawnSync(command, args, { stdio: 'ignore' }).status === 0;
 }
 
-/** Runs a step. Shows the output of the step only if the step fails, or if MTL_VERBOSE is set. */
+/** Runs a step. Shows the step's output only if the step fails, or if MTL_VERBOSE is set. */
 function step(name, command, args, variables = {}) {
   const started = Date.now();
   const verbose = process.env.MTL_VERBOSE !== undefined;
@@ -87,8 +87,8 @@ const thisMachine = {
 };
 
 /**
- * Finds the missing Debian packages (compiler, CMake, oneDNN) and returns a plan: nothing to do, an
- * installation by the bootstrap (as root on Debian or Ubuntu), or an error that names the command to run.
+ * Finds the missing Debian packages (compiler, CMake, oneDNN) and returns a plan: no action, an installation
+ * by the bootstrap (as root on Debian or Ubuntu), or an error that names the command to run.
  */
 export function planSystemPackages({ hasCommand, hasOneDnn, isRoot } = thisMachine) {
   const missing = [
@@ -115,8 +115,8 @@ function ensureSystemPackages() {
 }
 
 /**
- * Finds the packages and apps in the checkout `root` that have no node_modules, for example after `git clean`
- * in a package. pnpm installs their dependencies again when it is called.
+ * Finds the packages and apps in the checkout `root` whose node_modules folder is missing, for example after
+ * `git clean` in a package. pnpm installs their dependencies again when it is called.
  */
 export function foldersWithoutPackages(root) {
   return ['packages', 'apps']
@@ -127,8 +127,8 @@ export function foldersWithoutPackages(root) {
 }
 
 /**
- * Installs the packages of the workspace with the version of pnpm in package.json, unless the packages of the
- * lock file are installed.
+ * Installs the packages of the workspace, unless the packages in the lock file are already installed. Uses
+ * the version of pnpm in package.json.
  */
 export function ensurePackages() {
   checkNode();
@@ -162,8 +162,8 @@ const commandPaths = {
 };
 
 /**
- * Links commands, so that `npx mtl` and `npx gpt-train` work in the root folder. The root package could
- * depend on the command instead, but then every package would seem to depend on the command.
+ * Links the commands, so that `npx mtl` and `npx gpt-train` work in the root folder. The root package could
+ * depend on the commands' package instead, but then every package would seem to depend on it.
  */
 function linkCommands() {
   for (const [command, path] of Object.entries(commandPaths)) {
@@ -174,11 +174,11 @@ function linkCommands() {
 }
 
 /**
- * Installs dependencies, then runs turbo tasks in the checkout. `declarations`: true if builds must write
- * type declarations, which a first training run does not need. `compiles`: true if native code must be
- * compiled in any case. If false, it is not compiled if the platform packages were compiled from the same
- * native sources. `isForThisMachine`: true to compile the kernels only for the instruction set of this
- * machine, unless the build already contains other instruction sets.
+ * Installs dependencies, then runs turbo tasks in the checkout. If `declarations` is true, builds write type
+ * declarations, which a first training run does not need. If `compiles` is true, native code is always
+ * compiled; otherwise it is not compiled if the platform packages were compiled from the same native sources.
+ * If `isForThisMachine` is true, the kernels are compiled only for the instruction set of this machine,
+ * unless the build already contains further instruction sets.
  */
 export function bootstrap(
   wanted = ['build', 'build:native'],
@@ -198,7 +198,7 @@ export function bootstrap(
     const forWhat = isForThisMachine ? ' for this processor (npm run build:native: for all)' : '';
     console.log(`compiling the native kernels${forWhat}, once: a minute or more, by the number of cores`);
   }
-  // All packages depend on @mtl/tooling, which has the tasks build:packages and build:types.
+  // all packages depend on @mtl/tooling, which has the tasks build:packages and build:types
   const selection = filters.map((filter) => `--filter=${filter}...`);
   const command = ['turbo', 'run', ...tasks, ...selection, '--output-logs=errors-only'];
   const [program, ...args] = tasks.includes('build:native')

@@ -57,8 +57,8 @@ describe('installed packages', () => {
 
 describe('the commands of package.json', () => {
   /**
-   * Lists the modules that a script imports, directly or indirectly, that are neither part of Node.js nor in
-   * the repository.
+   * Returns the modules that a script imports, directly or indirectly, and that are neither part of Node.js
+   * nor in the repository.
    */
   function listImports(path, seen = new Set()) {
     if (seen.has(path)) return [];
@@ -137,7 +137,7 @@ describe('test.mjs', () => {
     ],
     [['--required-engines', '/no/such/file'], '--required-engines /no/such/file names no file'],
   ])('%s: one error before anything is done, status 2', (words, message) => {
-    // with a time limit: a program that began to run tests would start itself again
+    // the process needs a time limit, because a program that began to run tests would start itself again
     const how = { encoding: 'utf8', timeout: 20_000 };
     const { status, stdout, stderr } = spawnSync(process.execPath, [script, ...words], how);
     expect(stderr).toBe(`error[MTL_FLAG_VALUE]: ${message}\n`);
@@ -150,7 +150,7 @@ describe('the script, started by a user without root', () => {
   let script;
 
   beforeAll(() => {
-    // a folder that all users can read, whatever the permissions of the checkout
+    // all users can read this folder, regardless of the checkout's permissions
     folder = testFolder('bootstrap');
     script = join(folder.path, 'tooling', 'bootstrap', 'bootstrap.mjs');
     const files = [
@@ -166,13 +166,16 @@ describe('the script, started by a user without root', () => {
   });
   afterAll(() => folder.remove());
 
-  /** Puts fake commands, which only succeed, into the folder where the script looks for its tools. */
+  /**
+   * Writes fake commands, which do nothing and succeed, to the folder where the script searches for its
+   * tools.
+   */
   function provide(commands) {
     rmSync(join(folder.path, 'tools'), { recursive: true, force: true });
     for (const command of commands) folder.writeProgram(`tools/${command}`, 'exit 0');
   }
 
-  /** Runs the bootstrap as an unprivileged user, in a mount namespace that hides the headers of oneDNN. */
+  /** Runs the bootstrap as an unprivileged user, in a mount namespace that hides oneDNN's headers. */
   function bootstrapWithoutRights() {
     const hide =
       'for d in /usr/include/oneapi /usr/local/include/oneapi; do [ ! -d $d ] || mount -t tmpfs none $d || exit 99; done';
@@ -181,7 +184,10 @@ describe('the script, started by a user without root', () => {
     return spawnSync('unshare', ['--mount', 'sh', '-c', `${hide}; ${start}`], { encoding: 'utf8' });
   }
 
-  /** True if this machine lets the test become another user and mount over a folder, which needs root. */
+  /**
+   * True if this machine allows the test to switch to a different user and to mount over a folder, which
+   * needs root.
+   */
   const isPossible =
     spawnSync('unshare', [
       '--mount',

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
  * Runs the checks that need no build and take seconds. Installs the packages first if they are missing.
- * npm run lint formatting, lint, house rules
- * npm run dev -- boundaries which package imports which
- * npm run typecheck all sources and tests of all packages, as one program
+ * npm run lint: formatting, lint, house rules
+ * npm run dev -- boundaries: which package imports which
+ * npm run typecheck: all sources and tests of all packages, as one program
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -16,8 +16,8 @@ const commands = {
     [process.execPath, 'tooling/checks/check-repository.mjs'],
   ],
   boundaries: [[process.execPath, 'tooling/checks/boundaries.mjs']],
-  // All packages are one program, because separate programs would check the sources of lower packages
-  // repeatedly. The dashboard's page is a second program, because it runs in browsers.
+  // all packages are one program, because separate programs would check the sources of lower packages
+  // repeatedly; the dashboard's page is a second program, because it runs in browsers
   typecheck: [
     ['tsc', '-p', '.', '--incremental', '--tsBuildInfoFile', 'tooling/build/types.tsbuildinfo'],
     ['tsc', '-p', 'packages/dashboard/page'],
@@ -25,7 +25,7 @@ const commands = {
 };
 
 /**
- * Returns the names of checks on the command line. Ends the program with status 2 if a name is unknown or no
+ * Returns `names`, the checks on the command line. Ends the program with status 2 if a name is unknown or no
  * name is given.
  */
 function checkedNames(names) {
@@ -39,8 +39,8 @@ function checkedNames(names) {
 }
 
 /**
- * Runs checks, continuing after a failure, and returns whether all passed. The output of the checks goes to
- * the output of this process.
+ * Runs the given checks, continuing after a failure, and returns true if all passed. The checks print to the
+ * output of this process.
  */
 export function runChecks(names) {
   const results = names

@@ -16,7 +16,7 @@ const builds =
   () =>
     bootstrap(['build', 'build:native'], filters);
 
-/** The programs of tooling/measure, whose help is the comment at the top of each file. */
+/** The programs in tooling/measure. The comment at the top of each file is the program's help text. */
 const measurements = Object.fromEntries(
   Object.entries(programs).map(([name, program]) => [
     name,
@@ -37,11 +37,9 @@ const measurements = Object.fromEntries(
 );
 
 /**
- * The commands by name.
- * `about`: the line of the command in the list.
- * `takes`, `help`: the help text; without them, the program answers --help itself.
- * `prepare`: runs first; without it, the program prepares what it needs.
- * `command`: runs in the root of the checkout, with the arguments appended.
+ * The commands by name. `about`: the command's line in the list. `takes`, `help`: the help text; without
+ * them, the program itself answers --help. `prepare`: runs first; without it, the program prepares what it
+ * needs. `command`: runs in the root of the checkout, with the arguments appended.
  */
 export const commands = {
   boundaries: {
@@ -186,7 +184,7 @@ packages/cli/fixtures/compatibility/VERSION (docs/compatibility.md). Run it once
   ...measurements,
 };
 
-/** Returns the number of letters of the longest common subsequence of two names. */
+/** Returns the length of the longest common subsequence of two names, in letters. */
 function numCommonLetters(a, b) {
   let lengths = Array(b.length + 1).fill(0);
   for (const letter of a) {
@@ -201,8 +199,8 @@ function numCommonLetters(a, b) {
 }
 
 /**
- * Returns the command whose name is most similar to `name`; undefined if no command shares at least 60 % of
- * the letters.
+ * Returns the command whose name is most similar to `name`; undefined if no command has at least 60 % of the
+ * letters in common with it.
  */
 function nearestCommand(name) {
   const [best] = Object.keys(commands)

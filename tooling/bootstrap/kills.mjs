@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- kills [COUNT]: kills ranks of two training runs by SIGKILL, 20 times each by default, in the
- * middle of steps and while they start: in every form of parallelism, and with sharded parameters that are
- * saved in the background. The loss curves must be the same as in runs without kills.
+ * npm run dev -- kills [COUNT]: kills ranks of two training runs with SIGKILL, 20 times in each run by
+ * default, in the middle of steps and while the ranks start. The runs use every form of parallelism, and
+ * sharded parameters that are saved in the background. The loss curves must be the same as in runs without
+ * kills.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';

@@ -10,9 +10,9 @@ const readJson = (path) => (existsSync(path) ? JSON.parse(readFileSync(path, 'ut
 
 /**
  * Returns true if nothing needs to be compiled in the checkout `root`. This is the case if no native package
- * has a local build, and if the platform package of each, compiled from the same sources, is present or can
- * be downloaded. A download is compared with platforms/NAME/released.json, which the release has written, so
- * registries need not be trusted.
+ * has a local build, and if each native package has a platform package that was compiled from the same
+ * sources and is present or can be downloaded. A download is compared with platforms/NAME/released.json,
+ * which was written by the release, so registries need not be trusted.
  */
 export function usePlatformAddons({ root, say = console.log }) {
   const platforms = addonFoldersHere(root);
@@ -29,7 +29,10 @@ const isBuiltFrom = ({ directory, packageOf }, sources) =>
   existsSync(join(directory, `mtl_${packageOf}.node`)) &&
   readJson(join(directory, 'built-from.json'))?.sources === sources;
 
-/** Downloads into its folder a platform package that was released from these sources. */
+/**
+ * Downloads a platform package that was released from the sources with the hash `sources`, into the package's
+ * folder in the checkout.
+ */
 function download({ platform, sources, say }) {
   const { name, directory } = platform;
   const released = readJson(join(directory, 'released.json'));
@@ -49,7 +52,7 @@ function download({ platform, sources, say }) {
       say(`${name} ${released.version} is not what was released (${released.integrity}): compiling`);
       return false;
     }
-    // These files of the package are already in the checkout, and are not replaced.
+    // these files of the package are already in the checkout, and are not replaced
     const kept = ['package.json', 'README.md', 'LICENSE'].map((each) => `--exclude=package/${each}`);
     const unpacked = spawnSync('tar', ['xzf', tarball, ...kept, '--strip-components=1', '-C', directory]);
     return unpacked.status === 0 && isBuiltFrom(platform, sources);

@@ -15,7 +15,7 @@ let folder;
 let said;
 let server;
 let registry;
-/** The folder that the registry serves, with the packages that npm downloads. */
+/** The folder whose packages the registry serves for npm to download. */
 const served = testFolder('served-addons');
 
 const use = () => usePlatformAddons({ root: folder.path, say: (line) => said.push(line) });
@@ -53,7 +53,7 @@ afterEach(async () => {
   server = undefined;
 });
 
-/** Serves a package that was built from these sources; returns its integrity. */
+/** Serves a package that was built from the given sources. Returns the package's integrity value. */
 async function serve(sources) {
   served.write('content/package/built-from.json', builtFrom(sources));
   const tarballs = join(served.path, 'tarballs');

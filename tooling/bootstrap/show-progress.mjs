@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * Runs a command. Prints the progress of the native builds that the command starts to descriptor 3: in one
- * line on a terminal, otherwise a line for each quarter. The output of the command itself is unchanged.
+ * Runs a command. Prints the progress of the native builds that the command starts to descriptor 3: on a
+ * terminal in a single line, otherwise in a new line for each quarter. The output of the command itself is
+ * unchanged.
  * node tooling/bootstrap/show-progress.mjs COMMAND [ARGUMENT ...] 3>&1
  */
 import { spawn } from 'node:child_process';
@@ -14,8 +15,8 @@ import { fileURLToPath } from 'node:url';
 const progressDescriptor = 3;
 
 /**
- * Returns the finished share, from 0 to 1, of all native builds. Each build has a progress file in the
- * folder.
+ * Returns the finished share, from 0 to 1, of the slowest native build. Each build has a progress file in
+ * `folder`.
  */
 function shareDone(folder) {
   const shares = readdirSync(folder).map((name) => Number(readFileSync(join(folder, name), 'utf8')) || 0);
@@ -23,8 +24,8 @@ function shareDone(folder) {
 }
 
 /**
- * Returns the text to print for a share from 0 to 1; undefined if the share is hardly larger than the shown
- * one.
+ * Returns the text to print for the finished share, from 0 to 1; undefined if it is hardly larger than the
+ * share that was printed last.
  */
 export function progressText({ share, shown, isTerminal, seconds }) {
   const percent = Math.floor(100 * share);
@@ -61,7 +62,7 @@ function runWithProgress([command, ...args]) {
     end(1);
   });
   child.on('exit', (code) => end(code ?? 1));
-  // a signal ends only the command, and this program removes the folder after the command's end
+  // a signal ends only the command; afterwards, this program removes the folder
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
 }
 

@@ -1,13 +1,15 @@
 #!/usr/bin/env node
 /**
  * npm run dev -- test:cuda: runs all CUDA tests, on the GPU if there is one and under emulation on this
- * machine's processor. Tests that need a GPU are skipped and counted if there is none. Operations are first
- * (packages/kernels/test/cuda/run-tests.mjs, whose comment explains --sanitize). Then ranks on GPUs:
- * collectives, and training runs of two processes compared with one. Then short training runs of one process,
- * and `mtl doctor`. On a GPU, training runs are also compared with PyTorch and the CPU.
- * npm run dev -- test:cuda on the GPU and under emulation
- * npm run dev -- test:cuda --emulation under emulation only: needs neither nvcc nor a GPU
- * npm run dev -- test:cuda --ranks only tests of several ranks Other arguments are passed to vitest.
+ * machine's processor. If there is no GPU, tests that need a GPU are skipped and counted. First come the
+ * tests of operations (packages/kernels/test/cuda/run-tests.mjs, whose comment explains --sanitize). Then
+ * come ranks on GPUs: collectives, and training runs of two processes compared with one process. Then come
+ * short training runs of one process, and `mtl doctor`. On a GPU, training runs are also compared with
+ * PyTorch and the CPU.
+ * npm run dev -- test:cuda: on the GPU and under emulation
+ * npm run dev -- test:cuda --emulation: under emulation only, which needs neither nvcc nor a GPU
+ * npm run dev -- test:cuda --ranks: only tests of several ranks
+ * All further arguments are passed to vitest.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -31,7 +33,7 @@ const take = (flag) => {
   return at >= 0 && args.splice(at, 1).length > 0;
 };
 
-/** Runs a command and returns its exit status. Its output goes to the output of this process. */
+/** Runs a command and returns its exit status. The command prints to the output of this process. */
 function run(words, { cwd = root, env = {} } = {}) {
   const [command, ...rest] = words;
   const how = { cwd, env: { ...toolEnvironment(), ...env }, stdio: 'inherit' };
@@ -48,20 +50,22 @@ const ofOperations = onlyRanks ? 0 : run(operations, { cwd: kernels });
 if (isSanitizing) process.exit(ofOperations);
 const isEmulationOnly = take('--emulation');
 
-/** Builds a target; ends the program if the build fails. */
+/** Builds a target. Ends the program if the build fails. */
 function build(words, cwd) {
   const status = run(['node', join(root, 'tooling/native/build-native.mjs'), ...words], { cwd });
   if (status !== 0) process.exit(status);
 }
-// Build the fake of NCCL, which prints a message if nccl.h is not found. Also build the addon again, since
-// its last build may be older than the installation of that header.
+// builds the NCCL fake, which prints a message if nccl.h is not found; also builds the addon again, because
+// its last build may be older than the installation of that header
 for (const target of [[], ['--target', 'nccl_process_fake']]) build(target, join(root, 'packages/comm'));
 
 const trainingsOfRanks = ['test/cuda/ranks'];
-/** The training tests that are fast enough under emulation. The other training tests would take minutes. */
+/** The training tests that are fast enough under emulation. All other training tests would take minutes. */
 const shortTrainings = [...trainingsOfRanks, 'test/cuda/one-rank'];
 
-/** Runs the tests of ranks and of some training runs with the CUDA library that `env` names. */
+/**
+ * Runs the tests of ranks, and the training runs in `ofTrainings`, with the CUDA library that `env` names.
+ */
 function testRanks(title, { env = {}, ofTrainings }) {
   console.log(`\n== ranks ${title}`);
   const test = (folder, files) => {

@@ -4,8 +4,8 @@ import { cpus } from 'node:os';
 import { delimiter, join } from 'node:path';
 
 /**
- * The names of commands that tests start if they are installed. Without them, tests skip or do something
- * else.
+ * The names of commands that tests start if they are installed. Without them, tests are skipped or use a
+ * substitute.
  */
 const commands = [
   'mpirun',
@@ -22,7 +22,7 @@ const commands = [
 const files = ['/usr/include/gloo', '/usr/include/nccl.h', '/dev/nvidiactl'];
 
 /**
- * Returns a digest of everything that determines the results of tests, except the sources: the version of
+ * Returns a digest of everything except the sources that determines the results of tests: the version of
  * Node.js, the processors, the programs that tests start, and the environment variables of this project.
  * Cached results are valid only for the same digest.
  */

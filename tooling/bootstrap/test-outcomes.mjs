@@ -3,8 +3,8 @@ import { join, relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 
 /**
- * The names of files next to the JSON report of a package. Native test programs and tests of ranks add notes
- * to these files.
+ * The names of the files next to a package's JSON report, to which native test programs and tests of ranks
+ * add notes.
  */
 const noteNames = {
   engines: 'engines-used.txt',
@@ -15,18 +15,17 @@ const noteNames = {
 
 const readLines = (file) => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : []);
 
-/** Adds the first line of an error to the name of a test, for readers who only have the log of a run. */
+/** Appends the first line of an error to the name of a test, for readers who have only the log of a run. */
 function withReason(name, [message = '']) {
   const [line] = stripVTControlCharacters(message).trim().split('\n');
   return line === '' ? name : `${name}\n    ${line.slice(0, 300)}`;
 }
 
 /**
- * Reads the test results of all packages, apps and the tooling from their `build` folders.
- * `clear` removes the results of an earlier run.
- * `read` counts passed tests. It lists failed tests with their errors, skipped tests, and tests with the tag
- * `whole` that this run left out, as `path: name`. It also lists, by folder, the communication engines of
- * ranks and the instruction sets whose kernels ran.
+ * Accesses the test results of all packages, apps and the tooling in their `build` folders. `clear` removes
+ * the results of an earlier run. `read` counts passed tests. It lists, as `path: name`, failed tests with
+ * their errors, skipped tests, and tests with the tag `whole` that this run left out. It also lists, by
+ * folder, the communication engines that ranks used and the instruction sets whose kernels ran.
  */
 export function testOutcomes(root) {
   const folders = [
@@ -71,7 +70,7 @@ export function testOutcomes(root) {
       for (const { status, fullName, tags = [], failureMessages = [] } of file.assertionResults) {
         if (status === 'passed') outcomes.numPassed += 1;
         else if (status === 'failed') failed.push(withReason(`${name}: ${fullName}`, failureMessages));
-        // an import or a hook has failed, so that no test of this file ran
+        // an import or a hook has failed, so no test in this file ran
         else if (endedOutsideOfTests) continue;
         else (tags.includes('whole') ? left : skipped).push(`${name}: ${fullName}`);
       }

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * npm test: makes the checkout ready and runs lint, boundaries, types, and the tests of all packages, apps
- * and the tooling. At the end, it prints the communication engines that were used, why tests were skipped,
- * the tests that only --all runs, and one line of counts. The help text below lists the flags.
+ * npm test: prepares the checkout and runs lint, boundaries, types, and the tests of all packages, apps and
+ * the tooling. At the end, it prints the communication engines that were used, why tests were skipped, the
+ * tests that only --all runs, and a line with the counts. The help text below lists the flags.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -35,7 +35,7 @@ suites, tests with the tag "whole", and the native tests under sanitizers.
 The tests of one package: npx vitest run, in its folder.`);
 const { all: areAll, ci: isCi, force, checked, 'required-engines': engineFile } = readFlags();
 const requiredEngines = engineFile === undefined ? undefined : readEngines(engineFile);
-/** Path of the list of all skipped tests. */
+/** The path of the list of all skipped tests. */
 const skipList = 'tooling/build/skipped-tests.txt';
 
 function fail(message) {
@@ -61,7 +61,7 @@ const outcomes = testOutcomes(root);
 outcomes.clear();
 ensurePackages();
 const haveChecksPassed = checked || runChecks(['lint', 'boundaries']);
-// checks of guides and examples need the builds
+// the checks of guides and examples need the builds
 bootstrap(['build', 'build:native'], [], { declarations: true, compiles: true });
 const env = {
   ...toolEnvironment(),
@@ -78,12 +78,12 @@ const turbo = (...args) =>
 const nativeTests = areAll ? ['test:native'] : isCi ? ['test:native:few'] : [];
 const statuses = {
   'lint and boundaries': haveChecksPassed ? 0 : 1,
-  // the type check runs at the same time as native tests, which mostly wait
+  // the type check runs at the same time as native tests, which spend most of their time waiting
   ...(nativeTests.length > 0
     ? { 'types and native tests': turbo('//#typecheck', ...nativeTests, '--concurrency=3') }
     : { types: turbo('//#typecheck') }),
-  // Two packages are tested at a time. The configuration of each package sets how many of its test files run
-  // at once.
+  // two packages are tested at a time; each package's configuration sets how many of its test files run at
+  // once
   'tests of packages, apps and tooling': turbo('test', '--concurrency=2', ...(force ? ['--force'] : [])),
 };
 

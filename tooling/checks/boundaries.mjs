@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * npm run dev -- boundaries: checks that packages depend only on lower layers, that they import only packages
- * in their package.json, that no relative import leaves its package, and that packages for pages import no
- * more of Node than before.
+ * in their package.json, that no relative import leaves its package, and that packages for pages do not
+ * import more Node.js modules than before.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -12,8 +12,8 @@ import { fileURLToPath } from 'node:url';
 import typescript from 'typescript';
 
 /**
- * For each package, the packages that it may import directly. A package may also import everything that these
- * packages may import, and @mtl/tooling.
+ * For each package, the packages that it may import directly. A package may also import @mtl/tooling, and
+ * everything that its direct imports may import.
  */
 const mayImport = {
   errors: [],
@@ -48,9 +48,9 @@ const mayImport = {
 };
 
 /**
- * The packages that are meant to run in a web page, with the number of imports of Node's modules in their
- * sources. A change that removes imports lowers the number here; no number may rise. Code that a page loads
- * gets Node's modules by process.getBuiltinModule at the place of use.
+ * The packages that are meant to run in a web page, with the number of imports of Node.js modules in their
+ * sources. A change that removes imports must lower the number here. No number may rise. Code that a page
+ * loads gets Node.js modules from process.getBuiltinModule where it uses them.
  */
 const importsOfNode = {
   kernels: 6,
@@ -77,14 +77,14 @@ function allowed(name, found = new Set()) {
 
 const short = (name) => name.replace(/^@mtl\//, '');
 
-/** Returns the names of all dependencies in a manifest, of any kind. */
+/** Returns the names of all dependencies in a manifest, of every kind. */
 function listedIn({ dependencies, devDependencies, peerDependencies, optionalDependencies }) {
   return Object.keys({ ...dependencies, ...devDependencies, ...peerDependencies, ...optionalDependencies });
 }
 
 /**
- * Returns the problems of the dependencies of one package. `manifests`: the package.json contents of the
- * workspace, by name.
+ * Returns the problems in a package's dependencies. `manifests`: the package.json contents of all packages in
+ * the workspace, by name.
  */
 function checkLayer({ folder, manifest }, manifests) {
   const name = short(manifest.name);
@@ -100,8 +100,8 @@ function checkLayer({ folder, manifest }, manifests) {
 }
 
 /**
- * Returns the problems of the imports in one source: packages that package.json does not list, and paths that
- * lead out of the package.
+ * Returns the problems in a source's imports: packages that package.json does not list, and paths that lead
+ * out of the package.
  */
 function checkImports(path, text, { folder, manifest }) {
   const listed = new Set([manifest.name, ...listedIn(manifest)]);
@@ -125,7 +125,8 @@ function checkImports(path, text, { folder, manifest }) {
 }
 
 /**
- * Returns the problems of the packages that are meant to run in a page. `sources`: the paths of all packages.
+ * Returns the problems in the packages that are meant to run in a page. `sources`: the paths of all packages'
+ * sources.
  */
 function checkPages(sources) {
   return Object.entries(importsOfNode).flatMap(([name, expected]) => {
@@ -160,7 +161,10 @@ const packages = files
     manifest: JSON.parse(readFileSync(join(root, path), 'utf8')),
   }));
 const manifests = new Map(packages.map((each) => [each.manifest.name, each]));
-/** Returns the package of a file: the deepest folder above the file that has a package.json. */
+/**
+ * Returns the package that contains the file `path`: the deepest folder above the file that has a
+ * package.json.
+ */
 const findPackage = (path) =>
   packages
     .filter(({ folder }) => path.startsWith(`${folder}/`))

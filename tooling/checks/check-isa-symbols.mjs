@@ -1,18 +1,18 @@
 #!/usr/bin/env node
 /**
  * Finds functions that the linker would merge between instruction sets.
- * node check-isa-symbols.mjs [--build-dir packages/kernels/build/Release] [--self-test] Vectorised kernels
- * are compiled once per instruction set (object libraries simd_*). An inline function or a template in two of
- * these libraries is a weak symbol, of which the linker keeps only one copy, perhaps the copy for AVX-512. An
- * old processor would then crash in an unrelated place. Therefore these libraries may define no weak and no
- * unique symbols.
+ * node check-isa-symbols.mjs [--build-dir packages/kernels/build/Release] [--self-test]
+ * Vectorised kernels are compiled once per instruction set (object libraries simd_*). If an inline function
+ * or a template is in two of these libraries, it is a weak symbol. The linker keeps only one copy of such a
+ * symbol, perhaps the copy for AVX-512. An old processor would then crash in an unrelated place. Therefore
+ * these libraries must not define weak or unique symbols.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 
-/** Data that may be shared: a pointer to the exception personality, which contains no code. */
+/** Data that may be shared: a pointer to the exception personality routine, which contains no code. */
 const harmless = /^DW\.ref\./;
 
 /**
@@ -38,8 +38,8 @@ function objectsUnder(directory) {
 }
 
 /**
- * Tests this check: it must find an inline function compiled with the flags of the kernels, and accept our
- * kernels.
+ * Tests this check: it must find an inline function that is compiled with the kernels' flags, and it must
+ * accept our kernels.
  */
 function selfTest() {
   const directory = mkdtempSync(join(tmpdir(), 'isa-symbols-'));

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Checks house rules that no linter knows: lengths and names of files; the width, words and openings of
+ * Checks house rules that no linter knows: the lengths and names of files; the width, words and openings of
  * comments; the files of each package and the contents of its package.json; object spreads that have no
  * effect; the length of the first example in a README; conflict markers of merges. `--self-test` shows that
  * each rule can fail.
@@ -16,14 +16,14 @@ import { longComments, wrappedPattern } from './wrap-comments.mjs';
 const maximumLines = 1000;
 const maximumExampleLines = 40;
 const sourcePattern = /\.(ts|mts|mjs|cc|h|cu|cuh|py)$/;
-/** Files that are searched for phrases: documents, and the comments, strings and names in sources. */
+/** The files that are searched for phrases: documents, and sources with their comments, strings and names. */
 const phrasePattern = /\.(md|ts|mts|mjs|cc|h|cu|cuh|sh)$/;
 const markerPattern = /\.(md|json|jsonc|yaml|yml)$/;
-// A formatter turns a conflict marker in Markdown into seven nested quotations.
+// a formatter turns a conflict marker in Markdown into seven nested quotations
 const conflictMarker = /^(<{7}|(> ?){7})/;
 const packageFiles = ['package.json', 'README.md', 'vitest.config.ts', 'src/index.ts'];
 
-/** Returns the problems of one file: its length and its name. */
+/** Returns the problems of a file's length and name. */
 function checkFile(path, text) {
   const problems = [];
   const lines = text.split('\n').length - 1;
@@ -39,7 +39,7 @@ function checkFile(path, text) {
   return problems;
 }
 
-/** Returns the problems of the names of folders. Tools and ignore files skip folders with certain names. */
+/** Returns the problems of folder names, because tools and ignore files skip folders with certain names. */
 function checkFolders(paths) {
   return paths
     .filter((path) =>
@@ -51,14 +51,14 @@ function checkFolders(paths) {
     .map((path) => `${path}: tools and ignore files skip folders of this name`);
 }
 
-/** Returns the problems of conflict markers that a merge has left in one file. */
+/** Returns a problem for each conflict marker that a merge has left in the file. */
 function checkConflicts(path, text) {
   return text
     .split('\n')
     .flatMap((line, index) => (conflictMarker.test(line) ? [`${path}:${index + 1}: marker of a merge`] : []));
 }
 
-/** Returns the problems of comments of one file that are wider than the formatter's lines. */
+/** Returns a problem for each comment that is wider than the formatter's lines. */
 function checkComments(path, text) {
   if (!wrappedPattern.test(path)) return [];
   return longComments(text).map(
@@ -66,7 +66,10 @@ function checkComments(path, text) {
   );
 }
 
-/** Returns a problem for each line of a file that spreads an object literal instead of writing its fields. */
+/**
+ * Returns a problem for each line in the file that spreads an object literal, because the literal's fields
+ * could be written directly.
+ */
 function checkSpreads(path, text) {
   if (!/\.(ts|mts|mjs|md)$/.test(path)) return [];
   return text
@@ -76,7 +79,7 @@ function checkSpreads(path, text) {
     );
 }
 
-/** Returns the problems of functions of one file that are too long for readers. */
+/** Returns a problem for each function that is too long for readers. */
 function checkFunctions(path, text) {
   return longFunctions(path, text).map(
     ({ line, name, lines, most }) => `${path}:${line}: ${name} has ${lines} lines, at most ${most}`,
@@ -84,8 +87,8 @@ function checkFunctions(path, text) {
 }
 
 /**
- * Returns the problems of classes in one file that own memory, files or connections and cannot be declared
- * with `using`.
+ * Returns a problem for each class that owns memory, files or connections but cannot be declared with
+ * `using`.
  */
 function checkDisposables(path, text) {
   if (!/^packages\/[^/]+\/src\/.*\.ts$/.test(path) || path.startsWith('packages/cli/')) return [];
@@ -111,7 +114,7 @@ function checkExample(path, text) {
   return [`${path}: its first example has ${lines} lines, at most ${maximumExampleLines}`];
 }
 
-/** Returns a problem for each required file that a package lacks. */
+/** Returns a problem for each required file that is missing in a package. */
 function checkPackage(folder, files) {
   return packageFiles
     .filter((file) => !files.has(`${folder}/${file}`))
@@ -119,9 +122,9 @@ function checkPackage(folder, files) {
 }
 
 /**
- * Returns the problems of the package.json of a published package. Only the fields by which users of npm find
- * the package and its authors are checked. The addresses in them follow from `repository` (a URL) in the root
- * package.json. Without a `repository` there, the package must have no addresses.
+ * Returns the problems in the package.json of a published package. Only the fields by which npm users find
+ * the package and its authors are checked. The addresses in these fields must match `repository` (a URL) in
+ * the root package.json. If the root has no `repository`, the package must have no addresses.
  */
 function checkManifest(path, text, rootText) {
   const folder = path.replace(/\/package\.json$/, '');
@@ -144,7 +147,9 @@ function checkManifest(path, text, rootText) {
   ];
 }
 
-/** Returns the problems of a changeset: a release refuses changesets that name unpublished packages. */
+/**
+ * Returns the problems in a changeset, because a release rejects changesets that name unpublished packages.
+ */
 function checkChangeset(path, text, folders) {
   const published = new Set([...folders].map((folder) => `@mtl/${basename(folder)}`));
   const named = [...text.split(/^---$/m)[1].matchAll(/@mtl\/[\w-]+/g)].map(([name]) => name);
@@ -153,14 +158,17 @@ function checkChangeset(path, text, folders) {
     .map((name) => `${path}: ${name} is not published, and changesets name what is`);
 }
 
-/** Returns the problems of a test that needs a GPU. CI has no GPU and allows only the skips in its list. */
+/**
+ * Returns a problem if a test that needs a GPU is not in the list of allowed skips. CI has no GPU and allows
+ * only the skips in this list.
+ */
 function checkSkips(path, allowedSkips) {
   if (!/\/test\/cuda\/.*\.test\.ts$/.test(path)) return [];
   const isKnown = allowedSkips.split('\n').some((line) => line.trim().startsWith(`${path}:`));
   return isKnown ? [] : [`${path}: .ci/allowed-skips does not name it, and CI has no GPU`];
 }
 
-/** Returns the problems of a native file: only one file of the kernels may use threads. */
+/** Returns a problem if a native file uses threads, because only one file of the kernels may do so. */
 function checkThreads(path, text) {
   const isNative = path.startsWith('packages/kernels/native/') && !path.includes('/cuda/');
   const isThreads = path === 'packages/kernels/native/platforms/linux/threads.cc';
@@ -169,8 +177,8 @@ function checkThreads(path, text) {
 }
 
 /**
- * The package.json files for the self-test: one that is valid in any repository, and one in a repository with
- * an address.
+ * The package.json files for the self-test: one is valid in any repository, the other is valid in a
+ * repository with an address.
  */
 const author = 'The authors';
 const url = 'https://example.org/mtl';
@@ -185,7 +193,7 @@ const addressed = {
   bugs: `${url}/issues`,
 };
 
-/** Problems that the rules must find in the self-test. */
+/** Returns problems that the rules must find in the self-test. */
 const findings = () => [
   checkFile('packages/a/src/long.ts', 'x\n'.repeat(1001)),
   checkFile('packages/a/src/long.test.ts', 'x\n'.repeat(1001)),
@@ -235,7 +243,7 @@ const findings = () => [
   checkOpenings('platforms/a.sh', 'x=1\n# What follows\n'),
 ];
 
-/** Checks of the self-test that must find no problems. */
+/** Returns the results of checks that must find no problems in the self-test. */
 const clean = () => [
   checkFile('packages/a/src/fine-name.test.ts', 'x\n'.repeat(1000)),
   checkComments('a.ts', `// ${'word '.repeat(20)}\nconst a = '${'word '.repeat(25)}';\n`),

@@ -18,8 +18,8 @@ const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclud
   encoding: 'utf8',
 }).split('\n');
 
-// loads the parsers of the command from its sources; this is not in a hook, because it may take longer than
-// the time limit of a hook
+// loads the command's parsers from its sources; this is not in a hook, because it may take longer than a
+// hook's time limit
 const real = await import(join(root, 'packages/cli/test/support/documented/command-problems.ts'));
 const checker = { ...real, linkFlags: new Set(['--help']), isFlagOfDevelopers: flagsOfDevelopers(files) };
 

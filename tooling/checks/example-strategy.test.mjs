@@ -6,9 +6,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { root } from '../bootstrap/bootstrap.mjs';
 
 /**
- * This example shows the cost of adding a strategy. It consists of two patches: a second axis along which
- * processes share the features of a network, and an option for this axis. The test applies both to a copy of
- * the packages and runs the tests that they add.
+ * An example that shows how much code a new strategy needs. It consists of two patches: a second axis along
+ * which processes share the features of a network, and an option for this axis. The test applies both patches
+ * to a copy of the packages and runs the tests that they add.
  */
 
 const locatePatch = (name) => fileURLToPath(new URL(`./example-strategy/${name}.patch`, import.meta.url));
@@ -19,7 +19,7 @@ function run(command, args, options = {}) {
   return stdout;
 }
 
-/** Returns the existing files that a patch changes, without tests. */
+/** Returns the existing files that a patch changes, without test files. */
 function changedFiles(name) {
   const args = ['apply', '--numstat', '--summary', locatePatch(name)];
   const lines = run('git', args, { cwd: root }).trim().split('\n');
@@ -28,14 +28,15 @@ function changedFiles(name) {
   return all.filter((path) => !created.includes(path) && !path.includes('/test/'));
 }
 
-/** Copies the packages with their dependencies and native libraries, without other build outputs. */
+/** Copies the packages with their dependencies and native libraries, but without further build outputs. */
 function copyPackages(to) {
   const listed = ['ls-files', '--cached', '--others', '--exclude-standard', 'packages'];
   const files = run('git', listed, { cwd: root, maxBuffer: 2 ** 26 })
     .trim()
     .split('\n');
   for (const file of files) {
-    // skips files that are deleted but still known to git, and large files that no test of the example reads
+    // skips files that are deleted but still known to git, and large files that the example's tests do not
+    // read
     if (!existsSync(join(root, file)) || /^packages\/[^/]+\/(native|fixtures)\//.test(file)) continue;
     mkdirSync(dirname(join(to, file)), { recursive: true });
     cpSync(join(root, file), join(to, file));
@@ -43,7 +44,7 @@ function copyPackages(to) {
   for (const name of new Set(files.map((file) => file.split('/')[1]))) {
     const [from, copy] = [root, to].map((folder) => join(folder, 'packages', name));
     const modules = join(from, 'node_modules');
-    // links between packages must lead to the copies
+    // links between packages must lead to the copied packages
     if (existsSync(modules))
       cpSync(modules, join(copy, 'node_modules'), { recursive: true, verbatimSymlinks: true });
     const built = join(from, 'build', 'Release');

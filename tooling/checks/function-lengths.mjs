@@ -1,12 +1,13 @@
 import ts from 'typescript';
 import { parseSource } from './parse-source.mjs';
 
-/** The largest number of lines of a function, by the language of its file. */
+/** The maximum number of lines of a function, by the language of its file. */
 const mostLines = { script: 100, native: 150 };
 
 /**
- * Returns the functions of a source that are too long for readers, as `{ line, name, lines, most }`. A
- * callback of `describe` is a group of tests. The group itself is not checked, but each of its tests is.
+ * Returns the functions in a source that are too long for readers, as `{ line, name, lines, most }`. A
+ * callback of `describe` is a group of tests, which is not checked as a whole, but each of its tests is
+ * checked.
  */
 export function longFunctions(path, text) {
   if (/\.(ts|mts|mjs)$/.test(path)) return longScriptFunctions(path, text);
@@ -46,8 +47,8 @@ const scopes =
   /^\s*(?:template\s*<.*>\s*)?(?:inline\s+)?(namespace|class|struct|union|enum|extern "C")\b[^()]*$/s;
 
 /**
- * Finds long functions in native code by its braces. A function is an outermost block that is neither a scope
- * nor a list of values.
+ * Finds long functions in native code by their braces. A function is an outermost block that is neither a
+ * scope nor a list of values.
  */
 function longNativeFunctions(text) {
   const code = withoutTexts(text);
@@ -82,7 +83,7 @@ function longNativeFunctions(text) {
 const findLine = (text, position) => text.slice(0, position).split('\n').length;
 
 /**
- * Replaces comments, strings and preprocessor lines with blanks, because their braces need not match. Line
+ * Replaces comments, strings and preprocessor lines by blanks, because their braces need not match. Line
  * numbers do not change.
  */
 function withoutTexts(text) {

@@ -12,7 +12,7 @@ describe('the gates of the repository', () => {
   afterAll(() => rmSync(copy.directory, { recursive: true, force: true }));
 
   const inCopy = (command, ...args) => run(command, args, { cwd: copy.directory });
-  /** Runs `body` while a file of the copy holds other text. */
+  /** Runs `body` while a file in the copy has changed content. */
   const planted = (path, change, body) => {
     const file = join(copy.directory, path);
     const before = readFileSync(file, 'utf8');
@@ -123,7 +123,7 @@ describe('the gates of the repository', () => {
       );
       return outdated.filter((name) => name !== '@mtl/tooling');
     };
-    // apps start the command of @mtl/cli although their package.json does not list @mtl/cli
+    // the apps start the command of @mtl/cli although their package.json does not list @mtl/cli
     expect(outdatedBy('packages/cli/src/main.ts')).toEqual(['@mtl/bert-train', '@mtl/cli', '@mtl/gpt-train']);
     const aboveData = outdatedBy('packages/data/src/index.ts');
     expect(aboveData).toEqual(expect.arrayContaining(['@mtl/data', '@mtl/runs', '@mtl/gpt-train']));
@@ -148,6 +148,6 @@ describe('the gates of the repository', () => {
     copy.git('rm', '--quiet', '--cached', 'packages/errors/README.md');
     rmSync(join(copy.directory, 'packages/errors/README.md'));
     expect(check().output).toContain('packages/errors: README.md is missing');
-    // takes seconds on two free cores, minutes on busy ones
+    // the test takes seconds on two free cores, but minutes on busy cores
   }, 600_000);
 });

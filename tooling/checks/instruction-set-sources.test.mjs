@@ -4,14 +4,14 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { parseInstructionSets } from '../native/instruction-sets.mjs';
 
-// The primitives of an instruction set are in one file. Kernels access it only through
-// backends/cpu/isa/isa.h, and the loops of @mtl/comm access it only through their own isa/.
+// The primitives of each instruction set are in a single file. Kernels use them only through
+// backends/cpu/isa/isa.h, and the loops in @mtl/comm use them only through their own folder isa/
 
 const native = (path) => fileURLToPath(new URL(`../../packages/${path}/`, import.meta.url));
 const cpu = native('kernels/native/backends/cpu');
 const local = native('comm/native/engines/local');
 
-/** Macros, headers, types and functions by which the compiler names an instruction set. */
+/** Macros, headers, types and functions with which source code refers to an instruction set. */
 const names =
   /MTL_ISA_LEVEL|__(?:AVX|AMX|SSE|FMA|F16C|ARM|aarch64|wasm)|\w+mmintrin\.h|arm_\w+\.h|\b_mm\w*_|\b__m\d+|__asm__/;
 

@@ -1,8 +1,8 @@
 import ts from 'typescript';
 
 /**
- * Parses a source into a tree whose nodes have a reference to their parent. Docstrings are not parsed,
- * because parsing them takes long.
+ * Parses a source into a tree whose nodes have references to their parents. Docstrings are not parsed,
+ * because this would take long.
  */
 export function parseSource(path, text) {
   const how = {

@@ -1,16 +1,16 @@
-/** Matches the gap between two words of a comment, even if the second word is on the next line. */
+/** Matches the gap between two words in a comment, even if the second word is on the next line. */
 const gap = String.raw`(?:[ \t]+|[ \t]*\n[ \t]*(?:\*|//|#|>)?[ \t]*)`;
 
 /**
- * Phrases that readers of this project stumbled over, with replacements. A phrase between hyphens is allowed,
- * because it is part of a file's name.
+ * Phrases over which readers of this project stumbled, with replacements. A phrase between hyphens is
+ * allowed, because it is part of a file's name.
  */
 const phrases = [
   ['held against', 'compared with'],
   ['doubles? of', 'a mock of'],
   ['what came', 'results'],
   ['on purpose', 'deliberately, or injected faults'],
-  // the word before a colon may be a key of results that scripts read
+  // the word before a colon may be a key in results that scripts read
   ['(?<!model )cards?(?!:)', 'GPU, or model card'],
   ['mend(?:s|ed|ing)?', 'fix'],
   ['comes? along', 'bundled'],
@@ -30,10 +30,10 @@ function compilePhrase(pattern) {
   return new RegExp(`(?<![-\\w])(?:${pattern.replaceAll(' ', gap)})(?![-\\w])`, 'gi');
 }
 
-/** Files that are not checked: the list itself, and its tests. */
+/** Files that are not checked: this list, and its tests. */
 const exempt = ['tooling/checks/phrases.mjs', 'tooling/checks/check-repository.mjs'];
 
-/** Returns the problems of a document or a source: each phrase of the list in it, with its line. */
+/** Returns a problem for each phrase in the list that a document or a source contains, with its line. */
 export function checkPhrases(path, text) {
   if (exempt.includes(path)) return [];
   return phrases.flatMap(({ pattern, instead }) =>
@@ -47,13 +47,13 @@ export function checkPhrases(path, text) {
 const ownLine = /^\s*(?:\/\/|#) /;
 const openings = ['Of', 'Those', 'What'].join('|');
 /**
- * Matches a comment that begins with one of these words. The comment may have its own line, be at the end of
- * a line, or be a block.
+ * Matches a comment that begins with a word in `openings`. The comment may have its own line, be at the end
+ * of a line, or be a block.
  */
 const opening = new RegExp(String.raw`(?:\/\*\*?|\/\/|^\s*#) (${openings}) `);
 const openingOfBlock = new RegExp(String.raw`^\s*\* (${openings}) `);
 
-/** Returns the problems of a source: comments that begin without a subject. */
+/** Returns a problem for each comment in a source that begins without a subject. */
 export function checkOpenings(path, text) {
   if (path.endsWith('.md') || exempt.includes(path)) return [];
   const lines = text.split('\n');

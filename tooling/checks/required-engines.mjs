@@ -1,6 +1,6 @@
 /**
- * Returns the communication engines of a list that no test has used. `used`: the engines by the folder whose
- * tests used them. A line of the list is `folder: engine`; empty lines and comments are skipped.
+ * Returns the communication engines in `list` that no test has used. `used`: the engines, by the folder whose
+ * tests used them. Each line in the list is `folder: engine`. Empty lines and comments are skipped.
  */
 export function missingEngines(used, list) {
   const lines = list.split('\n').filter((line) => line.trim() !== '' && !line.startsWith('#'));

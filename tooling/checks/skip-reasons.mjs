@@ -1,8 +1,8 @@
 /**
- * Reads the list of reasons why tests may skip. After the line of a reason, indented lines list the tests
- * that may skip for this reason, by the beginnings of their names (`path: name`). Lines that begin with # are
- * comments.
- * @throws Error for a name that no reason precedes
+ * Reads the list of reasons for which tests may be skipped. A reason has its own line. The indented lines
+ * after it list the tests that may be skipped for this reason, by the beginnings of their names (`path:
+ * name`). Lines that begin with # are comments.
+ * @throws Error for a name that comes before the first reason
  */
 export function readSkipReasons(text) {
   const reasons = [];
@@ -29,8 +29,8 @@ export function skipsByReason(skipped, reasons) {
 }
 
 /**
- * Returns the text about skipped tests that `npm test` prints: a line for each reason, and a line for each
- * test without a listed reason. `list`: the path of the file with all skipped tests.
+ * Returns the text about skipped tests that `npm test` prints. It has a line for each reason, and a line for
+ * each test without a listed reason. `list`: the path of the file with all skipped tests.
  */
 export function textOfSkips({ byReason, others }, list) {
   const counts = [...byReason].map(([reason, names]) => [names.length, reason]);

@@ -1,7 +1,8 @@
 /**
- * Counts how many source files a feature affects. Topics are the features that packages list: strategies,
- * stores, kinds of layers, fields of the architecture, and model types. This program finds the source files
- * outside a topic that name it. With a folder as its argument, it prints the counts of that checkout.
+ * Counts how many source files each feature affects. The features (topics) are read from lists in the
+ * packages: strategies, stores, kinds of layers, architecture fields, and model types. For each topic, this
+ * program finds the source files that name the topic and do not belong to it. The argument is the folder of a
+ * checkout.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -19,8 +20,8 @@ const optionNamesFile = 'packages/configuration/src/flags/option-names.ts';
 const modelTypesFile = 'packages/formats/src/huggingface/model-types.ts';
 
 /**
- * The folders and files of each topic, in addition to the file that lists the topic. They may name the topic
- * freely.
+ * The folders and files that belong to each topic, in addition to the file that lists it. They may name the
+ * topic freely.
  */
 const ownFolders = {
   tensor: ['packages/tensor-parallel/'],
@@ -46,8 +47,8 @@ const features = [
 ];
 
 /**
- * Splits a name or a text into words in lower case. For example, `cpCommType` and `cp-comm-type` give the
- * same three words.
+ * Splits a name or a string into words in lower case. For example, `cpCommType` and `cp-comm-type` result in
+ * the same three words.
  */
 export function splitWords(text) {
   return text
@@ -76,7 +77,10 @@ const isText = (node) =>
   ts.isTemplateMiddle(node) ||
   ts.isTemplateTail(node);
 
-/** Returns the sources of a checkout with their texts. Tests are left out, since they may name any topic. */
+/**
+ * Returns a checkout's sources with their names and strings. Tests are left out, because they may name any
+ * topic.
+ */
 export function readSources(root) {
   const patterns = ['packages/*/src/*.ts', 'apps/*/src/*.ts'];
   const { stdout } = spawnSync(
@@ -99,7 +103,7 @@ export function filesThatName({ words, isOwn }, sources) {
   return sources.filter(({ path, texts }) => !isOwn(path) && texts.some(isNamed)).map(({ path }) => path);
 }
 
-/** Returns all topics of a checkout: `{ kind, name, words, isOwn }`. */
+/** Returns all topics of a checkout, as `{ kind, name, words, isOwn }`. */
 export function readTopics(root) {
   const parse = (path) => parseSource(path, readFileSync(join(root, path), 'utf8'));
   return [
@@ -136,7 +140,7 @@ function findInitializer(source, name) {
 
 const listKeys = (object) => object.properties.flatMap(({ name }) => (name === undefined ? [] : [name.text]));
 
-/** Returns the file of each name that a source imports from a relative path. */
+/** For each name that a source imports from a relative path, returns the file from which it is imported. */
 function listImports(source, path) {
   const entries = collectNodes(source, ts.isImportSpecifier).map((specifier) => {
     const module = specifier.parent.parent.parent.moduleSpecifier.text;
@@ -145,7 +149,7 @@ function listImports(source, path) {
   return new Map(entries);
 }
 
-/** Returns the strategies as topics; their words are the name, the axes and the flags. */
+/** Returns the strategies as topics. Their words are the strategy's name, axes and flags. */
 function readStrategies(parse) {
   const list = parse(strategiesFile);
   const files = listImports(list, strategiesFile);
@@ -153,7 +157,7 @@ function readStrategies(parse) {
     const name = text.replace(/Parallelism$/, '');
     const file = files.get(text);
     const source = parse(file);
-    // a flag is a property whose value is a function call that makes the flag's schema
+    // a flag is a property whose value is a call of a function that makes the flag's schema
     const flags = collectNodes(source, ts.isPropertyAssignment)
       .filter(({ initializer }) => ts.isCallExpression(initializer))
       .map(({ name: key }) => key)
@@ -180,7 +184,7 @@ function readStrategies(parse) {
 }
 
 /**
- * Returns the stores as topics. The words of a topic are the name of the store and its class, which is in a
+ * Returns the stores as topics. A topic's words are the name of the store and its class, which is in a
  * separate file.
  */
 function readStores(parse) {
@@ -245,7 +249,7 @@ function readModelTypes(parse) {
     kind: 'model type',
     name,
     words: [splitWords(name)],
-    // For example, packages/bert-tasks and packages/models/src/bert belong to the topic bert.
+    // for example, packages/bert-tasks and packages/models/src/bert belong to the topic bert
     isOwn: (path) => path === modelTypesFile || isInFolder(name, path),
   }));
 }

@@ -3,7 +3,7 @@ import { root } from '../bootstrap/bootstrap.mjs';
 import { ceilings } from './topic-ceilings.mjs';
 import { collectTexts, filesThatName, readSources, readTopics } from './topics.mjs';
 
-/** The largest number of files of other topics that may name a new topic. */
+/** The maximum number of files in other topics that may name a new topic. */
 const ceilingOfNewTopics = 10;
 
 describe('what a topic costs: the source files of other topics that name it', () => {

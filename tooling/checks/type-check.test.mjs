@@ -23,8 +23,8 @@ describe('the type check', () => {
       'apps',
     ]);
     const files = stdout.split('\n').filter((path) => path.endsWith('.ts'));
-    // configuration files of tsup and vitest are not type checked here, because running tsup and vitest is a
-    // sufficient check
+    // the configuration files of tsup and vitest are not type checked here, because running tsup and vitest
+    // is a sufficient check
     const wanted = files.filter((path) => !/^\w+\/[^/]+\/(tsup|vitest)\.config\.ts$/.test(path));
     expect(wanted.length).toBeGreaterThan(500);
     expect(wanted.filter((path) => !held.has(path))).toEqual([]);

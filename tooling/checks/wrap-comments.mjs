@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * The second step of npm run format: wraps comment lines that are wider than the formatter allows, because
- * the formatter does not change comments. The words that do not fit move to the next line of the paragraph,
- * or to a new line.
+ * The second step of npm run format. Wraps comment lines that are wider than the formatter allows, because
+ * the formatter does not change comments. Words that do not fit move to the next line of the paragraph, or to
+ * a new line.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -16,28 +16,31 @@ export const wrappedPattern = /\.(ts|mts|mjs|cc|h|cu|cuh)$/;
 const maximumWidth = 110;
 
 /**
- * Matches a line that contains only a comment. Groups: the prefix, and the text. A star without a space is
- * code: `*pointer = 1;`.
+ * Matches a line that contains only a comment. The groups are the prefix and the text. A star without a space
+ * after it is code: `*pointer = 1;`.
  */
 const commentLine = /^(\s*(?:\/\/|\*(?= |$)) ?)(.*)$/;
-/** Matches a block comment in one line. Groups: the indentation, and the text. */
+/** Matches a block comment on a single line. The groups are the indentation and the text. */
 const blockInOneLine = /^(\s*)\/\*\*? (.*) \*\/$/;
 const listItem = /^(?:[-*] |\d+\. )/;
-/** Matches a tag at the start of a line, such as `@param`. Names of packages begin with @, too. */
+/**
+ * Matches a tag at the start of a line, such as `@param`, but not a package name, which may also begin with
+ * @.
+ */
 const tag = /^@\w+(?!\S)/;
 /**
  * Matches the blank before a tag that must begin a new line, because tools do not find tags within a line.
  */
 const beforeTag = / (?=@(?:param|returns|throws) )/;
 /**
- * Matches the beginning of lines that are not prose: rules, tables, and usage lines (flags, or a command that
- * is not part of a sentence).
+ * Matches the beginning of a line that is not prose: a rule, a table, or a usage line (flags, or a command
+ * that is not part of a sentence).
  */
 const drawnStart = /^(?:[-=]{3,}|\||\[--|(?:node|npm|npx|mtl) (?!.*[^.][:.] ))/;
-/** Returns true if a line is preformatted, for example in columns, so that it must not be wrapped. */
+/** Returns true if a line is preformatted, for example in columns, and must not be wrapped. */
 const isDrawn = (text) => /\S {2,}\S/.test(text) || drawnStart.test(text);
 
-/** Returns the parts of a line of a comment; undefined for any other line. */
+/** Returns the parts of a comment line; undefined for any other line. */
 function parse(line) {
   const found = commentLine.exec(line);
   if (found === null) return undefined;
@@ -50,7 +53,7 @@ function parse(line) {
   };
 }
 
-/** Returns the indentation of the lines that continue a line. */
+/** Returns the indentation of the lines that continue a line's paragraph. */
 function continuation({ indentation, text }) {
   const item = listItem.exec(text);
   if (item !== null) return indentation + item[0].length;
@@ -66,8 +69,8 @@ function isContinued(line, next) {
 }
 
 /**
- * Returns the end of the last word that fits into a line, or -1 if no break is possible. Code in backticks
- * counts as one word.
+ * Returns the end of the last word that fits into a line, or -1 if the line cannot be broken. Code in
+ * backticks counts as one word.
  */
 function lastBreak(line, start) {
   const isInCode = (position) => line.slice(0, position).split('`').length % 2 === 0;
@@ -76,7 +79,7 @@ function lastBreak(line, start) {
   return end > start ? end : -1;
 }
 
-/** Returns true if a line is too wide and is a comment that can be wrapped. */
+/** Returns true if a line is wider than allowed and is a comment that can be wrapped. */
 function isTooLong(line) {
   if (line.length <= maximumWidth) return false;
   if (blockInOneLine.test(line)) return true;
@@ -85,12 +88,12 @@ function isTooLong(line) {
   return lastBreak(line, parsed.prefix.length + parsed.indentation) > 0;
 }
 
-/** Returns the numbers, from 1, of the lines that `wrapComments` would break. */
+/** Returns the line numbers, counted from 1, of the lines that `wrapComments` would break. */
 export function longComments(text) {
   return text.split('\n').flatMap((line, index) => (isTooLong(line) ? [index + 1] : []));
 }
 
-/** Returns the text with comments wrapped to the width of the formatter. */
+/** Returns `text` with its comments wrapped to the formatter's width. */
 export function wrapComments(text) {
   const lines = text.split('\n');
   for (let index = 0; index < lines.length; index++) {

@@ -3,7 +3,7 @@ import { longComments, wrapComments } from './wrap-comments.mjs';
 
 const words = (count) => Array.from({ length: count }, (_, index) => `word${index}`).join(' ');
 
-/** Wraps a comment, and checks that only line breaks and prefixes of lines have changed. */
+/** Wraps comments, and checks that only line breaks and line prefixes have changed. */
 function wrapped(text) {
   const result = wrapComments(text);
   expect(longComments(result)).toEqual([]);

@@ -10,7 +10,7 @@ const folder = join(build, 'emulated');
 /** The targets that `build-native.mjs --target` builds in @mtl/kernels for the emulation. */
 export const emulatedTargets = ['mtl_cuda_emulated', 'cublaslt_emulated'];
 
-/** Paths of the libraries that the emulated targets build. */
+/** The paths of the libraries that the emulated targets build. */
 export const emulatedFiles = [library, cublasLt];
 
 /**

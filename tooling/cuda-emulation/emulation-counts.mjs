@@ -19,14 +19,13 @@ const names = [
  * @property {number} synchronizations calls that may wait for the device
  * @property {number} copiesToDevice
  * @property {number} copiesToHost
- * @property {number} memoryCalls calls that allocate memory from the driver or release it: these wait, too
+ * @property {number} memoryCalls calls that allocate or release driver memory, which may also wait for the
+ * device
  * @property {number} enqueued calls that enqueue something: kernels, matmuls, copies, graphs
  * @property {number} graphLaunches
  */
 
-/**
- * True if the emulated device of this process keeps counts, as under `npm run dev -- test:cuda --emulation`.
- */
+/** True if this process's emulated device keeps counts, as under `npm run dev -- test:cuda --emulation`. */
 export const hasEmulationCounts = process.env.MTL_EMULATION_COUNTS !== undefined;
 
 /**
@@ -40,7 +39,7 @@ export function emulationCounts() {
 }
 
 /**
- * Returns the counts of the calls of `body` alone.
+ * Returns the counts for only the calls of `body`.
  *
  * @param {() => void} body
  * @returns {EmulationCounts}

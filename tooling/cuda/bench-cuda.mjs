@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- bench:cuda: makes the checkout ready, builds the CUDA library, and runs both GPU benchmarks.
+ * npm run dev -- bench:cuda: prepares the checkout, builds the CUDA library, and runs both GPU benchmarks.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ bootstrap(['build', 'build:native']);
 if (!args.includes('--emulation')) bootstrap(['build:cuda']);
 const options = { cwd: root, env: toolEnvironment(), stdio: 'inherit' };
 const results = ['kernels', 'bench'].map((stage) => {
-  // arguments after -- go to the second benchmark: models, steps
+  // arguments after --, such as models and steps, go to the second benchmark
   const script = [
     join(root, 'tooling/cuda/run-on-gpu.mjs'),
     stage,

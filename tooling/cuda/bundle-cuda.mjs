@@ -2,17 +2,16 @@
 /**
  * npm run dev -- bundle:cuda: packs everything that the tests and benchmarks of device cuda need into one
  * file, for a GPU machine without network and without Node. The file contains this checkout's sources and
- * builds, the npm modules that they use, Node itself, the shared libraries that a bare system lacks, and the
- * comparison program for PyTorch if MTL_PEER names one.
+ * builds, the npm modules that they use, Node itself, the shared libraries that are missing on a bare system,
+ * and the comparison program for PyTorch if MTL_PEER names one.
  * node tooling/cuda/bundle-cuda.mjs [--out mtl-cuda.tar.xz] [--for-checkout] [--architecture NAME]
- * [--without-cuda] [--without-nccl] Everything must be built; npm run dev -- bundle:cuda does that first.
- * --for-checkout leaves out the tracked files that a checkout next to the bundle has (take-sources.mjs, in
- * the bundle, copies them).
- * --architecture takes the CUDA library that was built for that architecture only.
- * --without-cuda leaves the library out, for tests of the bundle on machines without nvcc.
- * --without-nccl allows ranks that cannot use NCCL, because nccl.h was missing when they were compiled.
- * bundle.json lists the communication engines in the bundle. The program ends with status 2 if the file is
- * larger than 60 MB, or 42 MB with --for-checkout.
+ * [--without-cuda] [--without-nccl]
+ * Everything must be built; npm run dev -- bundle:cuda does that first. --for-checkout leaves out the tracked
+ * files, which are in a checkout next to the bundle (take-sources.mjs, in the bundle, copies them).
+ * --architecture takes the CUDA library that was built for only that architecture. --without-cuda leaves the
+ * library out, for tests of the bundle on machines without nvcc. --without-nccl allows ranks that cannot use
+ * NCCL, because nccl.h was missing when they were compiled. bundle.json lists the communication engines in
+ * the bundle. The program ends with status 2 if the file is larger than 60 MB, or 42 MB with --for-checkout.
  * on the GPU machine: tar -xf mtl-cuda.tar.xz && ./mtl-cuda/run-on-gpu.sh all --out results
  */
 import { spawnSync } from 'node:child_process';
@@ -41,13 +40,14 @@ import { testFolders } from './test-folders.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 /**
- * The maximum sizes in bytes: of a bundle with everything, and of a bundle for a checkout (bundle.test.mjs).
+ * The maximum sizes, in bytes, of a bundle with everything and of a bundle for a checkout (see
+ * bundle.test.mjs).
  */
 const mostBytes = { whole: 60e6, forCheckout: 42e6 };
 const leftOutFiles = [
   ...['*.map', '*.d.ts', '*.d.cts', '*.flow', '.files'],
   '*/node_modules/zod/src/*', // the sources of zod
-  // the command of esbuild; its package for this platform has the same program
+  // this is esbuild's command; esbuild's package for this platform contains the same program
   '*/node_modules/esbuild/bin/esbuild',
   '*/datasets-sotu/data/*.json', // the corpus is read from text files next to these files
 ];
@@ -94,13 +94,13 @@ const workspace = ['packages', 'apps'].flatMap((group) =>
 );
 const comm = 'packages/comm/build/Release';
 const kernelsRelease = 'packages/kernels/build/Release';
-// Debian's libgloo is optional, so the bundle may lack this library, which is opened at run time
+// Debian's libgloo is optional, so this library, which is opened at run time, may be missing in the bundle
 const glooLibrary = `${comm}/libmtl_comm_gloo.so`;
 const engines = { local: true, gloo: existsSync(join(root, glooLibrary)), nccl: false };
 if (!engines.gloo) console.log(`without the engine gloo: ${glooLibrary} is not built`);
 /**
- * Native programs and libraries: the path in the bundle, which equals the path in a checkout, and the path on
- * this machine.
+ * Native programs and libraries. The keys are the paths in the bundle, which are the same as in a checkout.
+ * The values are the paths on this machine.
  */
 const natives = new Map([
   ...[
@@ -120,7 +120,7 @@ for (const path of [...builds, ...natives.values()]) {
   fail(`${path} is not built`, 'npm run dev -- bundle:cuda builds it; libmtl_cuda.so needs nvcc');
 }
 
-/** Returns true if the engine nccl was compiled. NCCL itself may be missing on this machine. */
+/** Returns true if the engine nccl was compiled. NCCL's library may still be missing on this machine. */
 function hasNcclEngine() {
   const index = JSON.stringify(join(root, 'packages/comm/dist/index.js'));
   const script = `import { ncclInformation } from ${index};
@@ -133,7 +133,7 @@ if (!engines.nccl && !values['without-nccl']) {
   fail('@mtl/comm was built without nccl.h: ranks could not use NCCL there', remedy);
 }
 
-// the bundle has the sources that tests need; documents and files of CI are left out
+// the bundle contains the sources that tests need; documents and CI files are left out
 const isLeftOut = (path) => /^(docs|\.changeset|\.ci|tooling\/(fixtures\/make|packaging))/.test(path);
 const sources = run('git', ['ls-files'])
   .trim()
@@ -142,22 +142,19 @@ const sources = run('git', ['ls-files'])
 const without =
   /^(esbuild|tsup|tsx|typescript|typedoc|lightningcss|@types\/.*|node-addon-api|node-api-headers|gpt-tokenizer)$/;
 const readName = (folder) => JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')).name;
-/**
- * The packages of the workspace on which tests and benchmarks depend; node_modules contains only links to
- * them.
- */
+/** The workspace packages on which tests and benchmarks depend. node_modules contains only links to them. */
 const ownPackages = [...workspace.map(readName), '@mtl/tooling', '@mtl/cuda-emulation'];
 const modules = new Set([
   ...moduleClosure({ root, workspace, without, alsoNeeded: ownPackages }),
-  // The packages whose tests run on the GPU machine, with the test runner and its configuration.
+  // The packages whose tests run on the GPU machine, including the test runner and its configuration.
   ...moduleClosure({
     root,
     without,
     workspace: [...testFolders.map(({ folder }) => folder), 'tooling', 'tooling/measure'],
     alsoNeeded: [...ownPackages, 'vitest', 'fast-check'],
   }),
-  // esbuild, which runs TypeScript in ranks of tests. Only tooling's copy is needed; the test runner has
-  // further copies.
+  // Includes esbuild, which runs TypeScript in the ranks of tests. Only the copy in tooling is needed; the
+  // test runner has further copies.
   ...moduleClosure({ root, workspace: ['tooling'], without: /^(?!esbuild$|@esbuild\/)/ }),
 ]);
 
@@ -202,11 +199,11 @@ try {
   const list = join(stage, '.files');
   writeFileSync(list, [...(values['for-checkout'] ? [] : sources), ...builds, ...modules].join('\n'));
   run('tar', [
-    // Compress with a window of 64 MB, because some modules occur twice, and with the filter for machine
-    // code, which is half of the bundle.
+    // The bundle is compressed with a window of 64 MB, because some modules occur twice, and with the filter
+    // for machine code, which is half of the bundle.
     ...['--create', '--use-compress-program', 'xz --x86 --lzma2=preset=9e', '--file', out],
-    // The flags keep the targets of symbolic links unchanged. Hard links of pnpm's store are copied as files,
-    // because they would be broken in the bundle.
+    // These flags leave the targets of symbolic links unchanged. Hard links to pnpm's store are copied as
+    // files, because they would be broken in the bundle.
     `--transform=flags=rH;s,^\\./,,;s,^,${name}/,`,
     ...['--hard-dereference', '--owner=0', '--group=0'],
     ...leftOutFiles.map((pattern) => `--exclude=${pattern}`),

@@ -29,7 +29,7 @@ const link = (from, to) => {
   mkdirSync(dirname(join(root, from)), { recursive: true });
   symlinkSync(relative(dirname(join(root, from)), join(root, to)), join(root, from));
 };
-/** Writes a package into pnpm's store, with links to its dependencies. */
+/** Writes a package to pnpm's store, with links to its dependencies. */
 function store(name, needs = []) {
   write(`node_modules/.pnpm/${name.replace('/', '+')}@1/node_modules/${name}/package.json`, '{}');
   for (const need of needs) {
@@ -106,7 +106,7 @@ describe('the steps that run on a GPU', () => {
     expect(onGpu.sanitizer.some(({ problem }) => problem !== undefined)).toBe(false);
     const without = listStages({ ...options, emulation: false });
     expect(without.sanitizer[0].problem).toContain('compute-sanitizer is not here');
-    // the preset of vitest makes vitest write its report to this path, from which the skipped tests are read
+    // the vitest preset makes vitest write its report to this path, where the skipped tests are read
     const reports = onGpu.tests.filter(({ report }) => report !== undefined);
     expect(reports.map(({ env }) => env.MTL_TEST_REPORT)).toEqual(reports.map(({ report }) => report));
     expect(reports).toHaveLength(testFolders.length);
@@ -156,7 +156,7 @@ describe('steps', () => {
     minutes: 1,
     ...more,
   });
-  /** Runs steps; returns the result of each step, and the output. */
+  /** Runs steps. Returns the result of each step, and the output. */
   async function run(steps, minutes = Number.POSITIVE_INFINITY) {
     const [came, said] = [[], []];
     const log = { write: (text) => said.push(String(text)) };
@@ -167,7 +167,7 @@ describe('steps', () => {
 
   it('run although one before has failed or was ended, each within its share of the time', async () => {
     const hanging = shell('hangs', 'sleep 600 & wait');
-    // the other steps take almost no time, but have a large limit because machines may be busy
+    // the further steps take almost no time, but have a large limit because machines may be busy
     const more = { weight: 14 };
     const others = [shell('fails', 'exit 3', more), shell('passes', 'exit 0', more)];
     const { came, statuses } = await run([hanging, ...others], 1);
@@ -181,7 +181,7 @@ describe('steps', () => {
     const asks = (weight) => shell('asks', 'echo "limit $0"', { weight, limited, minutes: 1000 });
     const { said } = await run([asks(4), asks(undefined), asks(2)], 70);
     const limits = [...said.matchAll(/limit ([\d.]+)/g)].map(([, seconds]) => Number(seconds));
-    // the programs use almost none of this time; a busy machine gets an additional minute
+    // the programs use almost none of this time; an additional minute is for a busy machine
     for (const [index, expected] of [2400, 1400, 4200].entries()) {
       expect(limits[index]).toBeLessThanOrEqual(expected);
       expect(limits[index]).toBeGreaterThan(expected - 60);
@@ -230,7 +230,7 @@ describe('a checkout and a bundle for it', () => {
     const files = stdout.split('\0').filter((file) => existsSync(join(checkout, file)));
     const bytes = files.reduce((sum, file) => sum + lstatSync(join(checkout, file)).size, 0);
     expect(files.length).toBeGreaterThan(1000);
-    // 64 MiB together: the bundle with 42 MB at most, what is tracked with 22 MB, and 3 MB to spare
+    // 64 MiB together: at most 42 MB for the bundle and 22 MB for the tracked files, with 3 MB to spare
     expect(bytes).toBeLessThan(22e6);
   });
 
@@ -290,7 +290,7 @@ describe('run-on-gpu.mjs', () => {
     expect(stderr).toContain('device cuda cannot be opened');
     expect(stdout).not.toContain('== tests');
     const { card: gpu, steps } = JSON.parse(readFileSync(join(out, 'results-tests.json'), 'utf8'));
-    // the message has what is missing and the remedy, but no stack
+    // the message names the missing component and the remedy, but has no stack
     expect(gpu.error).toMatch(/^error\[MTL_\w+\]: .*\n {2}remedy: .*$/);
     expect(steps).toEqual([]);
   });
@@ -319,7 +319,7 @@ describe('flags of run-on-gpu.mjs', () => {
 describe('run-on-gpu.sh', () => {
   const script = fileURLToPath(new URL('run-on-gpu.sh', import.meta.url));
 
-  /** Makes a bundle whose node is the given shell script. */
+  /** Makes a bundle in which node is replaced by the given shell script. */
   function bundleWith(node) {
     copyFileSync(script, join(root, 'run-on-gpu.sh'));
     write('bundle.json', '{\n "commit": "0123abcd",\n "cuda": true\n}\n');

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- bundle:cuda: makes the checkout ready, builds everything of device cuda, and packs it
- * (bundle-cuda.mjs).
+ * npm run dev -- bundle:cuda: prepares the checkout, builds everything for device cuda, and packs it (see
+ * bundle-cuda.mjs).
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -32,7 +32,7 @@ const run = (script, given, cwd) => {
 if (!args.includes('--without-cuda')) {
   run('native/build-native.mjs', cudaBuildArguments(values.architecture), join(root, 'packages/kernels'));
 }
-// Build the addon again, since its last build may be older than the installation of nccl.h.
+// builds the addon again, because its last build may be older than the installation of nccl.h
 run('native/build-native.mjs', [], join(root, 'packages/comm'));
 for (const target of [[], ...['kernels_native_tests', ...emulatedTargets].map((one) => ['--target', one])]) {
   run('native/build-native.mjs', [...kernelsBuildArguments, ...target], join(root, 'packages/kernels'));

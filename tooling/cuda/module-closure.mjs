@@ -3,7 +3,10 @@ import { join, relative, sep } from 'node:path';
 
 const isLink = (path) => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 
-/** Returns the names of the packages in a node_modules folder; a package in a scope is `@scope/name`. */
+/**
+ * Returns the names of the packages in a node_modules folder. The name of a package in a scope is
+ * `@scope/name`.
+ */
 function packagesIn(modules) {
   return readdirSync(modules).flatMap((name) =>
     name.startsWith('@') ? readdirSync(join(modules, name)).map((inner) => join(name, inner)) : [name],
@@ -11,19 +14,20 @@ function packagesIn(modules) {
 }
 
 /**
- * Lists the files in `node_modules` that a set of workspace packages needs to run: the links to their
+ * Returns the files in `node_modules` that a set of workspace packages needs to run: the links to their
  * dependencies, and pnpm's folders of all direct and indirect dependencies. Paths are relative to `root`.
  * @param {{ root: string, workspace: readonly string[], alsoNeeded?: readonly string[], without?: RegExp }}
- *   options `workspace`: folders of packages; `alsoNeeded`: further dependencies, for packages that have
- *   them; `without`: names of packages to leave out, with everything that only they need
+ *   options `workspace`: the folders of the packages; `alsoNeeded`: the names of further dependencies, for
+ *   packages that have them; `without`: matches the names of packages to leave out, with everything that only
+ *   they need
  */
 export function moduleClosure({ root, workspace, alsoNeeded = [], without = /^$/ }) {
   const found = new Set();
   const store = join(root, 'node_modules', '.pnpm') + sep;
 
   /**
-   * Adds pnpm's folder of the package to which a link leads, and the packages next to it, which are its
-   * dependencies.
+   * Follows a link to a package: adds pnpm's folder of this package, and the packages next to it, which are
+   * its dependencies.
    */
   function follow(link) {
     const target = realpathSync(link);

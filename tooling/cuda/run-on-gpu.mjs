@@ -1,22 +1,20 @@
 #!/usr/bin/env node
 /**
- * Runs everything that needs a GPU, in a checkout that is built or in a bundle (`run-on-gpu.sh`).
+ * Runs everything that needs a GPU, in a checkout that is built or in a bundle (through `run-on-gpu.sh`).
  * node tooling/cuda/run-on-gpu.mjs tests|sanitizer|kernels|bench|all [--out DIRECTORY] [--minutes NUMBER]
  * [--pack FILE.tar.gz] [--peer FILE] [--python PROGRAM] [--emulation] [--only TEXT]
- * [-- arguments for bench-cuda.mjs] Results are written to --out, the variable OUT, or ./results: STAGE.log
- * of each stage, and results-STAGE.json (results-all.json for all). The JSON file lists the steps that ran,
- * how each ended, its seconds and its skipped tests. It is written after every step, so that an interrupted
- * run keeps its results. The program ends with status 1 if a step failed or exceeded its time limit, and
- * immediately if no GPU can be opened. After a failed step the others still run; if a kernel for Hopper
- * fails, they use the kernels for any GPU.
- * --minutes limits the whole run, for rented machines: steps share the time (run-steps.mjs).
- * --pack also keeps all of --out in one compressed file, updated after every step, for systems that return
- * only few and small files.
- * --peer names the comparison program for PyTorch, and --python the Python that has torch; the variables
- * MTL_PEER and MTL_PEER_PYTHON do the same.
- * --emulation uses the library compiled for the processor instead of a GPU, and a tiny model, to test this
- * program.
- * --only runs the tests whose names contain the text.
+ * [-- arguments for bench-cuda.mjs]
+ * Results are written to --out, to the folder in the variable OUT, or to ./results: a log STAGE.log for each
+ * stage, and results-STAGE.json (results-all.json for all). The JSON file lists the steps that ran, each with
+ * how it ended, its seconds and its skipped tests. It is written after every step, so that an interrupted run
+ * keeps its results. The program ends with status 1 if a step failed or exceeded its time limit, and
+ * immediately if no GPU can be opened. After a failed step, the remaining steps still run; if a kernel for
+ * Hopper fails, they use the kernels for any GPU. --minutes limits the whole run, for rented machines, so
+ * that steps share the time (see run-steps.mjs). --pack also keeps everything in --out in a compressed file,
+ * which is updated after every step, for systems that return only few and small files. --peer names the
+ * comparison program for PyTorch, and --python names the Python that has torch; the variables MTL_PEER and
+ * MTL_PEER_PYTHON do the same. --emulation uses the library compiled for the processor instead of a GPU, and
+ * a tiny model, to test this program. --only runs only the tests whose names contain the given text.
  */
 import { spawnSync } from 'node:child_process';
 import { createWriteStream, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
@@ -30,7 +28,7 @@ import { skippedTests } from './skipped-tests.mjs';
 import { listStages } from './stages.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-// The most informative stages come first; the sanitizers are last since they take longest.
+// the most informative stages come first; the sanitizers come last, because they take the longest time
 const stageNames = ['tests', 'kernels', 'bench', 'sanitizer'];
 const usage = `usage: ${stageNames.join('|')}|all [--out DIRECTORY] [--minutes NUMBER] [--pack FILE.tar.gz] [--peer FILE] [--python PROGRAM] [--emulation] [--only TEXT] [-- arguments of the bench]`;
 
@@ -98,7 +96,7 @@ mkdirSync(out, { recursive: true });
 
 process.env.NO_COLOR = '1'; // no colours, since the output is kept as a log
 const kernels = join(root, 'packages/kernels');
-// The cuBLASLt and NCCL of the peer's PyTorch are found through the python3 on PATH.
+// the cuBLASLt and NCCL of the peer's PyTorch are found through the python3 on PATH
 const { MTL_PEER_PYTHON } = process.env;
 if (MTL_PEER_PYTHON?.includes('/')) {
   process.env.MTL_PEER_PYTHON = resolve(MTL_PEER_PYTHON);
@@ -116,7 +114,7 @@ if (values.emulation) {
 } else {
   process.env.MTL_CUDA_LIBRARY ??= join(kernels, 'build/Cuda/libmtl_cuda.so');
 }
-/** Returns a description of the GPU and its libraries; without a GPU, the error of openCuda. */
+/** Returns a description of the GPU and its libraries or, without a GPU, the error of openCuda. */
 function describeGpu() {
   const script = join(root, 'tooling/measure/kernels/cuda/describe-gpu.mjs');
   const options = { encoding: 'utf8', timeout: 120_000, killSignal: 'SIGKILL' };
@@ -129,7 +127,8 @@ function describeGpu() {
 }
 
 const gpu = describeGpu();
-// Native programs look for cuBLASLt only by name, so they would not find the library in a Python environment.
+// native programs search for cuBLASLt only by name, so they would not find the library in a Python
+// environment
 if (gpu.cublasLtPath?.startsWith('/')) {
   const folders = [dirname(gpu.cublasLtPath), process.env.MTL_CUDA_LIBS];
   process.env.MTL_CUDA_LIBS = folders.filter(Boolean).join(delimiter);
@@ -155,7 +154,7 @@ if (gpu.error !== undefined) {
   process.exit(1);
 }
 if (gpu.isEmulated !== values.emulation) {
-  // results of the emulation must not look like results of a GPU, or the reverse
+  // results of the emulation must not look like results of a GPU, and vice versa
   console.error(
     gpu.isEmulated
       ? 'error[MTL_ON_CARD]: MTL_CUDA_LIBRARY names the emulation, which is no GPU\n  remedy: pass --emulation, or unset the variable'
@@ -181,7 +180,7 @@ await runSteps({
       status,
       seconds,
       isInformation,
-      // Skipped tests are not recorded under emulation or with --only, because both leave tests out.
+      // skipped tests are not recorded under emulation or with --only, because both leave tests out
       ...(values.emulation || values.only !== undefined ? {} : { skipped: skippedTests(report) }),
     });
     results.otherwise = otherwise;

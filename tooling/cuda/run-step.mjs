@@ -6,9 +6,9 @@ const graceMs = 10_000;
 /**
  * Runs a step, { command, args, cwd, env, minutes, problem }. `env` is added to the environment of this
  * process. The output goes to the terminal and to `log`.
- * @returns the exit status; the signal that ended the step; 'time limit' after more than `minutes`, when the
- *   step and its children are ended; or 127 if the step could not be started or has a `problem`, the reason
- *   why it cannot run
+ * @returns the exit status; or the signal that ended the step; or 'time limit' if the step took more than
+ *   `minutes`, after which it and its children are ended; or 127 if the step could not be started or has a
+ *   `problem`, which is the reason why it cannot run
  */
 export function runStep({ command, args, cwd, env, minutes, problem }, log) {
   const write = (chunk) => {
@@ -20,7 +20,7 @@ export function runStep({ command, args, cwd, env, minutes, problem }, log) {
     return Promise.resolve(127);
   }
   return new Promise((done) => {
-    // The step gets a separate process group, so that its children end with it.
+    // the step has its own process group, so that its children end with it
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, detached: true });
     const end = (signal) => {
       try {

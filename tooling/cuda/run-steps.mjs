@@ -3,11 +3,11 @@ import { runStep } from './run-step.mjs';
 /**
  * Runs steps one after the other, continuing after a failure. `minutes` is the time for all steps (Infinity:
  * no limit). Each step gets a share of the remaining time, in proportion to its `weight` (default 1), but at
- * most its own limit. A step that hangs therefore costs only its own share, and later steps get the time that
+ * most its own limit. Therefore a step that hangs costs only its own share, and later steps get the time that
  * quick steps have not used. If a step with `otherwise` fails, all later steps get the variables in
  * `otherwise`.
  * @param logOf - the stream that receives a step's output, in addition to the terminal
- * @param keep - called after each step with the step and the result: `status` of run-step.mjs, or 'no time
+ * @param keep - called after each step with the step and the result: `status`, as in run-step.mjs or 'no time
  *   left'; `seconds`; and `otherwise`, the variables for later steps
  */
 export async function runSteps({ steps, minutes, logOf, keep }) {

@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process';
 import { basename } from 'node:path';
 
-// Matches libraries that every system has. A bundle only requires minimum versions of these.
+// Matches libraries that every system has. A bundle only requires minimum versions of these libraries.
 const ofTheSystem = /^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|util|resolv)\.so)/;
 /**
- * Matches the names of the compiler's libraries. If the machine has versions that are recent enough, the
- * machine's versions are used, because other libraries of the machine may need them.
+ * Matches the names of the compiler's libraries. If the machine's versions are recent enough, they are used,
+ * because other libraries on the machine may need them.
  */
 const ofTheCompiler = /^lib(stdc\+\+|gcc_s)\.so/;
 
@@ -20,8 +20,8 @@ function run(command, args) {
 
 /**
  * Returns the shared libraries that programs and addons need, directly or indirectly, except the C library. A
- * library has a name, a file, and a mark whether it belongs to the compiler, in which case a machine may have
- * a newer version.
+ * library has a name, a file, and a flag that is true for the compiler's libraries. A machine may have newer
+ * versions of the compiler's libraries.
  * @throws Error if a library is missing on this machine
  */
 export function neededLibraries(files) {
@@ -38,7 +38,7 @@ export function neededLibraries(files) {
 const isNewer = (a, b) => a.localeCompare(b, 'en', { numeric: true }) > 0;
 
 /**
- * Returns the newest symbol versions of the C and C++ libraries that files need: { GLIBC: '2.34', GLIBCXX:
+ * Returns the newest symbol versions of the C and C++ libraries that `files` need: { GLIBC: '2.34', GLIBCXX:
  * '3.4.30', ... }.
  */
 export function requiredVersions(files) {

@@ -3,8 +3,8 @@ import { existsSync, readFileSync } from 'node:fs';
 const isRun = (status) => status === 'passed' || status === 'failed';
 
 /**
- * Returns the full names of the tests that were not run, from a report of vitest (reporter json); empty
- * without a report.
+ * Returns the full names of the tests that were not run, according to a vitest report (reporter json). The
+ * list is empty without a report.
  */
 export function skippedTests(report) {
   if (report === undefined || !existsSync(report)) return [];

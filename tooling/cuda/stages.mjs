@@ -3,15 +3,13 @@ import { sanitizedPrograms } from './sanitized-programs.mjs';
 import { testFolders } from './test-folders.mjs';
 
 /**
- * Returns the steps of each stage of run-on-gpu.mjs: name, program, arguments, working directory and time
- * limit in minutes, several times the expected time.
- * `report`: the report that vitest writes. `weight`: see run-steps.mjs.
- * `isInformation`: a failure does not fail the run.
- * `sanitizer`: the program compute-sanitizer; if it is missing and there is no emulation, the steps of that
- * stage have a `problem` instead.
- * `guards`: steps before the stages that compute; if one fails or hangs, later steps get the variables in its
- * `otherwise`.
- * `limited`: returns arguments that make a step end within the given seconds.
+ * Returns the steps of each stage of run-on-gpu.mjs. A step has a name, a program, arguments, a working
+ * directory and a time limit in minutes, which is several times the expected time. `report`: the report that
+ * vitest writes. `weight`: see run-steps.mjs. `isInformation`: true if a failure does not fail the run.
+ * `sanitizer`: the program compute-sanitizer; if it is missing and there is no emulation, the steps of the
+ * sanitizer stage have a `problem` instead. `guards`: steps before the stages that compute; if such a step
+ * fails or hangs, later steps get the variables in its `otherwise`. `limited`: returns arguments that make a
+ * step end within the given seconds.
  */
 export function listStages({ root, out, emulation, only, sanitizer, benchArguments }) {
   const kernels = join(root, 'packages/kernels');
@@ -44,7 +42,7 @@ export function listStages({ root, out, emulation, only, sanitizer, benchArgumen
           out,
           ...(emulation ? ['--dry-run'] : []),
         ],
-        // a little less than the step's limit, so that the step can still write its table
+        // the program gets a little less than the step's limit, so that it can still write its table
         limited: (seconds) => ['--seconds', String(Math.ceil(0.95 * seconds))],
       },
     ],
@@ -52,12 +50,12 @@ export function listStages({ root, out, emulation, only, sanitizer, benchArgumen
   };
 }
 
-// The epilogues that cuBLASLt supports on this GPU are written to the logs.
+// the epilogues that cuBLASLt supports on this GPU are written to the logs
 const env = { MTL_CUBLASLT_REPORT: '1' };
 
 /**
- * Returns the steps that check kernels for this GPU's architecture, because a bug in such a kernel may be an
- * endless wait.
+ * Returns the steps that check kernels for this GPU's architecture, because a bug in such a kernel may cause
+ * an endless wait.
  */
 function guardSteps({ kernels, nativeTests }) {
   return [
@@ -88,7 +86,7 @@ function testSteps({ root, out, only, kernels, nativeTests, programs }) {
       name: 'native tests',
       command: nativeTests,
       args: programs[0].args,
-      // time for the GPU, and for the reference, which computes with plain loops
+      // this includes the time on the GPU, and the time of the reference, which computes with plain loops
       cwd: kernels,
       minutes: 30,
       env,
@@ -114,8 +112,8 @@ function testSteps({ root, out, only, kernels, nativeTests, programs }) {
 }
 
 /**
- * Returns the steps of the sanitizers, ordered by tool. An interrupted run has then applied the most useful
- * tool to all programs.
+ * Returns the steps of the sanitizers, ordered by tool, so that an interrupted run has applied the most
+ * useful tool to all programs.
  */
 function sanitizerSteps({ kernels, programs, sanitizer }) {
   const problem =
@@ -162,7 +160,7 @@ function benchSteps({ root, out, emulation, benchArguments }) {
         ...(emulation ? ['--dry-run'] : []),
         ...benchArguments,
       ],
-      // a measurement that hangs uses only a part of the time
+      // a measurement that hangs uses only a part of the step's time
       limited: (seconds) =>
         benchArguments.includes('--seconds') ? [] : ['--seconds', String(Math.ceil(seconds / 3))],
     },

@@ -1,15 +1,16 @@
 /**
  * Completes a bundle that was made for a checkout: copies the tracked files that the bundle leaves out.
- * node take-sources.mjs CHECKOUT Ends with status 2 if the checkout lacks one of the files. Files that have
- * changed since the bundle was made are copied and named: the tests use the changed files, but the builds in
- * the bundle were made from the old files.
+ * node take-sources.mjs CHECKOUT
+ * Ends with status 2 if any of the files is missing in the checkout. Files that have changed since the bundle
+ * was made are copied and named: the tests use the changed files, but the builds in the bundle were made from
+ * the old files.
  */
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Returns the digest of each file in `files` (paths relative to `root`). */
+/** Returns the digest of each file in `files`, whose paths are relative to `root`. */
 export function computeDigests(root, files) {
   const computeDigest = (file) =>
     createHash('sha256')
@@ -20,8 +21,9 @@ export function computeDigests(root, files) {
 }
 
 /**
- * Copies the files with entries in `digests` from a checkout into a bundle.
- * @returns the files that the checkout lacks (then nothing is copied), and the files that differ
+ * Copies the files that have entries in `digests` from a checkout to a bundle.
+ * @returns the files that are missing in the checkout (if there are any, nothing is copied), and the files
+ * that differ
  */
 export function takeSources({ checkout, bundle, digests }) {
   const files = Object.keys(digests);

@@ -1,8 +1,8 @@
 /**
- * The packages with tests that need a GPU (`test/cuda`), in the order of their test runs; a bundle contains
- * what these tests need. `step`: the name in run-on-gpu.mjs. `report`: the file with the results. `weight`:
- * the share of time (run-steps.mjs), larger for tests of several processes that each open the GPU and make
- * NCCL communicators.
+ * The packages with tests that need a GPU (`test/cuda`), in the order in which their tests run. A bundle
+ * contains what these tests need. `step`: the name in run-on-gpu.mjs. `report`: the file with the results.
+ * `weight`: the share of the time (see run-steps.mjs), which is larger for tests with several processes that
+ * each open the GPU and make NCCL communicators.
  */
 export const testFolders = [
   {

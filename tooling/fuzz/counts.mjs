@@ -1,18 +1,18 @@
-// Makes files with one count that is much too large. A reader must not fill memory when a file announces more
-// than it contains.
+// Makes files in which one count is much too large. A reader must not fill memory if a file declares more
+// data than it contains.
 import { crc32 } from 'node:zlib';
 
-/** The values that replace each count. JavaScript cannot distinguish 2^53 from the next integer. */
+/** The values that replace each count. JavaScript cannot distinguish 2^53 from the next larger integer. */
 export const largeCounts = [1e6, 3e7, 1e12, 2 ** 53];
 
-/** The maximum number of numbers to change in a sequence, such as the ids of a vocabulary. */
+/** The maximum number of values to change in a sequence, such as the ids of a vocabulary. */
 const mostOfRow = 3;
 const longRow = 24;
 
 /**
- * Returns copies of a file in which one count is large.
+ * Returns copies of a file, each with one large count.
  * @param {Buffer} bytes
- * @param {string} file the name of the file, which tells its format
+ * @param {string} file the name of the file, which indicates its format
  * @returns {{ readonly where: string, readonly bytes: Buffer }[]}
  */
 export function withLargeCounts(bytes, file) {
@@ -28,7 +28,7 @@ function findPlaces(bytes, file) {
   if (file.endsWith('.idx')) return placesInIndex(bytes);
   if (file.endsWith('.gguf')) return placesInGguf(bytes);
   if (file.endsWith('.jinja')) return placesInText(bytes.toString('utf8'));
-  // the file consists of several archives, each with the pickle of one tensor
+  // such a file consists of several archives, each with the pickle of one tensor
   if (file.endsWith('.distcp')) return [];
   if (bytes.subarray(0, 4).toString('latin1') === 'PK\x03\x04') return placesInZip(bytes);
   return bytes[0] === 0x80 ? placesInPickle(bytes, (pickle) => pickle) : [];
@@ -69,7 +69,7 @@ function placesInSafetensors(bytes) {
   return [wide(bytes, 0, 'header bytes'), ...placesInJson(header, withHeader)];
 }
 
-/** Makes a place in a file with a 64-bit integer. */
+/** Returns a place at which a file has a 64-bit integer. */
 const wide = (bytes, at, where) => ({
   where,
   replaced: (count) => {
@@ -96,9 +96,9 @@ function placesInIndex(bytes) {
 }
 
 /**
- * Returns the positions of counts in a GGUF file: the numbers of tensors and values in the header, the length
- * of the first key, the sizes of the architecture, the lengths of the lists of tokens and merges, and the
- * first size and offset of a tensor.
+ * Returns the places of counts in a GGUF file: the numbers of tensors and values in the header, the length of
+ * the first key, the sizes of the architecture, the lengths of the lists of tokens and merges, and the first
+ * size and offset of a tensor.
  */
 function placesInGguf(bytes) {
   const after = (word, distance, where = word) => {
@@ -110,8 +110,7 @@ function placesInGguf(bytes) {
     wide(bytes, 8, 'tensors'),
     wide(bytes, 16, 'values'),
     wide(bytes, 24, 'length of the first key'),
-    // These numbers have 32 bits; the upper half of a 64-bit number would overwrite the length of the next
-    // key.
+    // these values have 32 bits; the upper half of a 64-bit value would overwrite the length of the next key
     ...sizes.flatMap((name) => {
       const at = bytes.indexOf(name);
       return at < 0 ? [] : [narrow(bytes, at + name.length + 4, name)];
@@ -124,7 +123,8 @@ function placesInGguf(bytes) {
 }
 
 /**
- * Makes a place in a file with a 32-bit integer. A value that does not fit is replaced by the largest value.
+ * Returns a place at which a file has a 32-bit integer. A value that does not fit is replaced by the largest
+ * value.
  */
 const narrow = (bytes, at, where) => ({
   where,
@@ -142,9 +142,9 @@ function placesInText(text) {
   }));
 }
 
-/** The number of bytes of each pickle opcode's argument; other opcodes have no argument. */
+/** The number of bytes in the argument of each pickle opcode whose argument has a fixed size. */
 const fixedArguments = { 128: 1, 149: 8, 75: 1, 77: 2, 74: 4, 71: 8, 104: 1, 106: 4, 113: 1, 114: 4 };
-/** The number of bytes of the length at the start of an opcode's argument. */
+/** For each opcode whose argument begins with its length, the number of bytes that store this length. */
 const lengths = { 138: 1, 139: 4, 88: 4, 140: 1, 141: 8, 85: 1, 84: 4, 66: 4, 67: 1, 142: 8 };
 const integerOpcodes = new Set([0x4b, 0x4d, 0x4a]);
 
@@ -167,7 +167,7 @@ function placesInPickle(bytes, wrap) {
       const long = Buffer.alloc(10, 0);
       long.set([0x8a, 8]);
       long.writeBigInt64LE(BigInt(count), 2);
-      // frames may be omitted, because their lengths would be wrong in the cut pickle
+      // frames are left out, which the format allows, because their lengths would be wrong in the cut pickle
       const cuts = [...frames.map((frame) => [...frame, Buffer.alloc(0)]), [start, end, long]];
       return wrap(spliced(bytes, cuts));
     },
@@ -202,7 +202,7 @@ function placesInZip(bytes) {
   return pickle === undefined ? [] : placesInPickle(pickle.content, archive);
 }
 
-/** Makes a zip archive of uncompressed entries, each at a multiple of 64 bytes, as PyTorch does. */
+/** Makes a zip archive with uncompressed entries, each at a multiple of 64 bytes, as PyTorch does. */
 function makeZip(entries) {
   const files = [];
   const directory = [];
@@ -234,7 +234,7 @@ function makeZip(entries) {
       ]),
     );
     const file = Buffer.concat([local, Buffer.from(name), extra, content]);
-    // the file's own header has an extra field, but the header in the archive's directory has none
+    // the file's own header has an extra field, but its header in the archive's directory has none
     file.writeUInt16LE(extra.length, 28);
     files.push(file);
     offset += file.length;

@@ -9,7 +9,10 @@ import { largeCounts, withLargeCounts } from './counts.mjs';
 import { formats } from './formats.mjs';
 
 const here = fileURLToPath(new URL('.//', import.meta.url));
-/** Largest number of seconds of a case, for a busy machine; a case takes some milliseconds. */
+/**
+ * The maximum number of seconds that a case may take, on a busy machine. A case usually takes some
+ * milliseconds.
+ */
 const mostSeconds = 20;
 const mostBytes = 900e6;
 
@@ -23,7 +26,7 @@ afterAll(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Reads a file in another process, which is ended when it takes too long; returns the result. */
+/** Reads a file in a separate process, which is ended if it takes too long. Returns the result. */
 async function readOutcome(message) {
   if (reader?.connected !== true) {
     reader = fork(join(here, 'reader-process.mjs'), [join(here, 'formats.mjs'), folder], {
@@ -52,14 +55,17 @@ async function readOutcome(message) {
   return { outcome, seconds: (performance.now() - started) / 1000, bytes: peakBytes(reader.pid) };
 }
 
-/** Returns the peak memory of a process in bytes, if Linux reports it. */
+/** Returns the peak memory of a process in bytes, or 0 unless Linux reports it. */
 function peakBytes(pid) {
   const path = `/proc/${pid}/status`;
   const line = existsSync(path) ? /^VmHWM:\s+(\d+) kB/m.exec(readFileSync(path, 'latin1')) : null;
   return line === null ? 0 : 1024 * Number(line[1]);
 }
 
-/** Formats, and the step between their cases that `npm test` runs: 1 for every case, 3 for every third ... */
+/**
+ * The formats, and the interval between the cases that `npm test` runs: 1 for every case, 3 for every third
+ * case, and so on.
+ */
 const counted = {
   indexed: 1,
   'tokenizer-json': 3,
@@ -73,7 +79,7 @@ const counted = {
   'chat-template': 61,
 };
 
-// the valid files of Megatron-LM alone take half a minute
+// only reading the valid files of Megatron-LM already takes half a minute
 const formatsAndSteps = [...Object.entries(counted), ...inWholeRuns(['megatron', 1])];
 
 describe('counts that are much too large', () => {

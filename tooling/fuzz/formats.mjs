@@ -22,13 +22,13 @@ const probe = 'low lower lowest, naïve 你好 😀 <|endoftext|> [CLS] \u0085 x
 const anything = () => undefined;
 
 /**
- * A file format to test.
+ * The file formats to test.
  * - `make(directory)` writes a valid example, which is the same each time
  * - `files(directory)` returns the files to damage, one at a time
  * - `mutate(bytes, random)` returns a damaged copy of a file
  * - `read(directory, file)` reads all of the example with the public readers
  * - `invariant(result)` returns the part of the result that damage must not change unless an error is raised:
- *   data that the format stores twice. Undefined for a format that stores everything once, since a damaged
+ *   data that the format stores twice. Undefined for a format that stores everything once, because a damaged
  *   file may be valid.
  */
 export const formats = {
@@ -81,7 +81,7 @@ export const formats = {
     files: (directory) => readdirSync(join(directory, 'cache')).map((name) => join('cache', name)),
     mutate: mutateBytes,
     read: readSamples,
-    // the number of samples follows from the dataset
+    // the number of samples is determined by the dataset
     invariant: (samples) => samples.length,
   },
   'tokenizer-json': {
@@ -330,7 +330,7 @@ const huggingFaceFixtures = ['gpt2', 'bert', 'mixtral', 'qwen2-moe'];
 
 const loraFixtures = ['lora-gpt2', 'lora-llama', 'lora-mixtral', 'lora-olmoe'];
 
-/** Reads adapters of PEFT into tensors of the model that they belong to. */
+/** Reads adapters in PEFT's format into tensors of the model to which they belong. */
 async function readAdapters(directory, name) {
   const base = join(root, 'packages/formats/fixtures', name.replace('lora', 'huggingface'));
   const { configuration: model } = await modelFiles.readHuggingFaceGpt({ directory: base });
@@ -340,14 +340,14 @@ async function readAdapters(directory, name) {
   await adapters.load(float32Tensors(parameters));
 }
 
-/** Returns float32 tensors with the values of parameters, or with a state of the optimizer (`prefix`). */
+/** Returns float32 tensors for the values of parameters or, with a `prefix`, for a state of the optimizer. */
 const float32Tensors = (parameters, prefix = '') =>
   parameters.map(({ name, globalShape, size }) => {
     const memory = new Uint8Array(4 * size);
     return checkpoint.hostTensor({ name: `${prefix}${name}`, dtype: 'F32', globalShape, memory });
   });
 
-/** Writes the models of three fixtures as GGUF, with a tokenizer whose tokens are single bytes. */
+/** Writes the models of three fixtures as GGUF files, with a tokenizer whose tokens are single bytes. */
 async function makeGguf(directory) {
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
@@ -373,7 +373,7 @@ async function makeGguf(directory) {
   }
 }
 
-/** Returns the files of a tokenizer with `vocabularySize` tokens of one character each. */
+/** Returns the files of a tokenizer with `vocabularySize` tokens, each of a single character. */
 function makeTokenizer(vocabularySize) {
   const vocab = Object.fromEntries(
     Array.from({ length: vocabularySize }, (_, id) => [String.fromCharCode(33 + id), id]),
@@ -395,15 +395,15 @@ async function loadGguf(path) {
   }
 }
 
-/** Checkpoints of every format. The one of torch-dist-llama includes the state of AdamW. */
+/** Checkpoints of every format. The checkpoint torch-dist-llama includes AdamW's state. */
 const megatronFixtures = [
   ...['torch-gpt-0', 'torch-gpt-1', 'torch-llama'],
   ...['torch-dist-bert', 'torch-dist-qwen3', 'torch-dist-llama'],
 ];
 
 /**
- * Loads a model and the state of its optimizer in the same way as the conversion, and reads every tensor of
- * the file.
+ * Loads a model and its optimizer state in the same way as the conversion, and reads every tensor in the
+ * file.
  */
 async function readMegatron(directory, file) {
   const [name, iteration, ...rest] = file.split('/');
@@ -436,8 +436,8 @@ async function readMegatron(directory, file) {
 }
 
 /**
- * Chat templates with typical features: loops, macros, namespaces, filters, and contents that are lists of
- * texts.
+ * Chat templates with typical features: loops, macros, namespaces, filters, and message contents that are
+ * lists of strings.
  */
 const { families } = JSON.parse(
   gunzipSync(readFileSync(join(root, 'packages/chat-templates/fixtures/jinja.json.gz'))).toString('utf8'),
@@ -466,7 +466,7 @@ const chats = [
   },
 ];
 
-/** Renders every conversation with every template. Some templates refuse some conversations. */
+/** Renders every conversation with every template. Some templates reject some conversations. */
 async function readChats(directory) {
   const names = readdirSync(directory).filter((name) => name.endsWith('.jinja'));
   const templates = names.map((name) => {
@@ -480,7 +480,7 @@ async function readChats(directory) {
   }
 }
 
-/** Returns the result of a function; undefined if the function throws an error for the template. */
+/** Returns the result of `run`; undefined if it throws an error that blames the template. */
 function attempt(run) {
   try {
     return run();

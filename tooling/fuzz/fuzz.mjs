@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * Damages valid files of every format and gives each to its reader, in a separate process. A case fails if
- * the reader crashes, hangs, throws an error without a code, uses more than 2 GB, or returns another result
- * than for the valid file, although the format stores the data of the result twice. See
+ * the reader crashes, hangs, throws an error without a code, or uses more than 2 GB. A case also fails if the
+ * result differs from the valid file's result although the format stores the data of the result twice. See
  * `npm run dev -- fuzz --help`.
  */
 import { fork } from 'node:child_process';
@@ -24,7 +24,7 @@ const help = `usage: npm run dev -- fuzz [flags]: damages files of every format 
 `;
 const here = fileURLToPath(new URL('.//', import.meta.url));
 const maximumBytes = 2e9;
-// seconds to load all packages on a busy machine
+// how many seconds a busy machine may need to load all packages
 const startSeconds = 300;
 const found = fileURLToPath(new URL('../build/fuzz/', import.meta.url));
 
@@ -54,14 +54,14 @@ const caseSeconds = readNumber('case-seconds');
 const seconds = values.seconds === undefined ? undefined : readNumber('seconds');
 const numCases = seconds === undefined ? readNumber('cases', '200') : Number.POSITIVE_INFINITY;
 
-/** The process that reads files. After a case that kills it, another process is started. */
+/** The process that reads files. If a case ends it, a new process is started for the next case. */
 class Reader {
   #folder = mkdtempSync(join(tmpdir(), 'mtl-fuzz-'));
   #child;
   formats;
 
   async start() {
-    // The heap limit is well below the memory limit of the whole process.
+    // the heap limit is well below the memory limit of the whole process
     const execArgv = ['--max-old-space-size=1400'];
     this.#child = fork(join(here, 'reader-process.mjs'), [values.formats, this.#folder], {
       execArgv,
@@ -77,7 +77,7 @@ class Reader {
     if (this.formats === undefined) throw new Error(`the reader did not start: ${this.output}`);
   }
 
-  /** Runs a case; if the previous case ended the reader, a new process is started first. */
+  /** Runs a case. If the previous case ended the reader, starts a new process first. */
   async run(message) {
     if (this.#child === undefined) await this.start();
     let path;
@@ -92,7 +92,7 @@ class Reader {
   }
 
   /**
-   * Returns the first reply for which `isAwaited` returns true, or the end of the process if it ends before.
+   * Returns the first reply for which `isAwaited` returns true, or how the process ended if it ends before.
    */
   #until(isAwaited, seconds = caseSeconds) {
     const child = this.#child;
@@ -115,7 +115,7 @@ class Reader {
       };
       const receive = (reply) => {
         if (!isAwaited(reply)) return;
-        // A short case may end before its memory is measured, so read the peak afterwards.
+        // a short case may end before its memory is measured, so the peak is read afterwards
         const bytes = reply.done ? peakBytes(child.pid) : 0;
         if (bytes <= maximumBytes) settle(reply);
         else end('memory', `took ${bytes} bytes`);
@@ -135,8 +135,8 @@ class Reader {
 }
 
 /**
- * Reads a line such as `VmRSS:  1234 kB` in Linux's status of a process, in bytes. Returns 0 on other systems
- * and after the end of the process.
+ * Returns, in bytes, the value of a line such as `VmRSS:  1234 kB` in Linux's status of a process. Returns 0
+ * on other systems than Linux, and after the end of the process.
  */
 function statusBytes(pid, field) {
   try {
@@ -177,8 +177,8 @@ async function runOne(reader, message) {
 }
 
 /**
- * Returns inputs that once failed. They are in files named `NAME--FILE`, where FILE is the file of the
- * example that the input replaces.
+ * Returns inputs that once failed. They are in files named `NAME--FILE`, where FILE is the example's file
+ * that the input replaces.
  */
 function readCorpus(format) {
   const folder = join(values.corpus, format);

@@ -20,7 +20,7 @@ function fuzz(...flags) {
   return { status, output: stdout + stderr };
 }
 
-/** Formats whose readers fail in every way, whatever the damage. */
+/** Formats whose readers fail in every way, regardless of the damage. */
 const brokenFormats = `
   import { writeFileSync } from 'node:fs';
   import { join } from 'node:path';
@@ -29,7 +29,7 @@ const brokenFormats = `
     make: (directory) => writeFileSync(join(directory, 'a'), 'abc'),
     files: () => ['a'],
     mutate: (bytes) => bytes.subarray(1),
-    // the first time it reads the untouched file
+    // the first call reads the undamaged file
     read: () => (calls++ === 0 ? 0 : fail()),
     invariant,
   });

@@ -1,7 +1,6 @@
-// Damages files as transfers, disks, editors and faulty programs do. All damage is determined by the random
-// numbers.
+// Damages files as transfers, disks, editors and faulty programs do. Random numbers determine all damage.
 
-/** Random numbers that are determined by a text (mulberry32 with the text's hash as seed). */
+/** Random numbers that are determined by a string (mulberry32, with the string's hash as seed). */
 export class Random {
   #state = 2166136261;
 
@@ -127,8 +126,8 @@ const templatePieces = [
 ];
 
 /**
- * Returns a damaged copy of a template: with inserted template code, with repeated parts of itself, or with
- * the damage of any file.
+ * Returns a damaged copy of a template: with inserted template code, with repeated parts of the template, or
+ * with the same damage as files of any format.
  */
 export function mutateTemplate(bytes, random) {
   let text = bytes.toString('utf8');
@@ -146,7 +145,7 @@ export function mutateTemplate(bytes, random) {
   return random.below(4) === 0 ? mutateBytes(Buffer.from(text), random) : Buffer.from(text);
 }
 
-/** Returns a damaged copy of bytes. Half of the damage is near the ends, where headers and footers are. */
+/** Returns a damaged copy of `bytes`. Half of the damage is near the ends, where headers and footers are. */
 export function mutateBytes(bytes, random) {
   let damaged = Buffer.from(bytes);
   for (let round = random.pick([0, 0, 0, 1, 2]); round >= 0 && damaged.length > 0; round--) {
@@ -181,14 +180,14 @@ const jsonMutations = [
   },
 ];
 
-/** Returns a damaged copy of a JSON text; sometimes its bytes are damaged instead of its values. */
+/** Returns a damaged copy of a JSON text. Sometimes its bytes are damaged instead of its values. */
 export function mutateJson(bytes, random) {
   if (random.below(4) === 0) return mutateBytes(bytes, random);
   const root = { value: JSON.parse(bytes) };
   for (let round = random.pick([0, 0, 1, 2]); round >= 0; round--) {
     const places = [];
     collect(root, places, 0);
-    // Half of the changes are near the root, where a change matters most.
+    // half of the changes are near the root, where a change matters most
     const place = places[random.below(random.below(2) === 0 ? Math.min(60, places.length) : places.length)];
     if (place === undefined) break;
     random.pick(jsonMutations)(place, random.pick(places), random);

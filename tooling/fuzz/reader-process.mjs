@@ -37,7 +37,7 @@ async function makeExample(name) {
   return example;
 }
 
-/** Restores all files, because a reader may also have changed some. */
+/** Restores all files of the example, because a reader may also have changed files. */
 function restore({ directory, content }) {
   for (const entry of readdirSync(directory, { recursive: true })) {
     const path = join(directory, entry);

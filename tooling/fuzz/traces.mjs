@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Returns a trace in the form that a training run writes: one step of two ranks. */
+/** Returns a trace as a training run would write it, with one step of two ranks. */
 export function makeTrace(schedules) {
   const schedule = schedules.buildSchedule('1f1b', { numStages: 2, numMicroBatches: 3 });
   const times = { forward: 1, backwardInput: 1, backwardWeight: 1 };

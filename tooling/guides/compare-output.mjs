@@ -1,11 +1,12 @@
 /**
- * The allowed relative difference between a printed number and a number in a guide, by the mark before the
- * number.
+ * The allowed relative difference between a printed number and a number in a guide, by the mark in front of
+ * the guide's number.
  */
 const tolerances = {
   // instruction sets round differently
   '≈': 0.02,
-  // Libraries use other layouts of operands: oneDNN uses 4 % less memory on a CPU without AVX-512.
+  // libraries arrange operands differently on different CPUs: oneDNN uses 4 % less memory on a CPU without
+  // AVX-512
   '≃': 0.1,
 };
 
@@ -13,7 +14,7 @@ const numberPattern = String.raw`[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?`;
 const isMarked = (part, mark) => new RegExp(`^${mark}${numberPattern}$`).test(part);
 const asNumber = (text) => Number(text.replaceAll(',', ''));
 
-/** Returns a function that tells whether a printed line matches a line in a guide. */
+/** Returns a predicate: true if a printed line matches the guide's line `shown`. */
 function lineMatcher(shown) {
   const approximate = [];
   const source = shown
@@ -82,7 +83,7 @@ export function outputDifference({ shown, printed }) {
   return undefined;
 }
 
-/** Describes the first shown line that the output lacks at the expected position. */
+/** Describes the first shown line that does not match the output at the expected position. */
 function describe({ run, matchers, lines, from }) {
   const start = Math.max(
     from,

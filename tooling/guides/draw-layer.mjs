@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 /**
- * Runs a layer of a guide as rank 0 of two, on device `meta`, without and with sequence parallelism. Prints
- * the collectives of each pass, and draws the forward passes as layer.svg in the current folder. Time
- * increases downwards in the picture; a box across both ranks is a collective.
- * tsx tooling/guides/draw-layer.mjs layer.ts The module exports S, B, H and
- * `layer({ tensorParallel, device })`, which returns forward(tape, input).
+ * Runs a guide's layer as rank 0 of two, on device `meta`, without and with sequence parallelism. Prints the
+ * collectives of each pass, and draws the forward passes as layer.svg in the current folder. In the picture,
+ * time increases downwards, and a box across both ranks is a collective.
+ * tsx tooling/guides/draw-layer.mjs layer.ts
+ * The module exports S, B, H and `layer({ tensorParallel, device })`, which returns forward(tape, input).
  */
 import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -12,7 +12,8 @@ import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
 const module = resolve(process.argv[2]);
-// packages are resolved from the layer's module, so that both use the same copies
+// packages are resolved relative to the layer's module, so that this program and the module use the same
+// copies
 const packageOfModule = (name) => import(pathToFileURL(createRequire(module).resolve(`@mtl/${name}`)).href);
 const { Tape } = await packageOfModule('autograd');
 const { MetaWorld } = await packageOfModule('comm');
@@ -29,7 +30,8 @@ const words = {
   reduceScatter: 'reduce-scatter',
 };
 /**
- * The colours of operations on shards of heads or features, of operations between these, and of collectives.
+ * The colours of operations on shards of heads or features (`inside`), of operations outside the
+ * tensor-parallel regions (`between`), and of collectives.
  */
 const colours = { inside: '#b9cdf8', between: '#d9dee8', collective: '#b4530f' };
 const [margin, top, rowHeight, boxHeight, laneWidth, gap] = [10, 64, 34, 26, 215, 10];
@@ -62,7 +64,7 @@ function drawPanel({ title, events }, x) {
   ];
 }
 
-/** Lists the operations of rank 0 of two in each pass. */
+/** Returns the operations of rank 0 of two, in each pass. */
 function trace(sequenceParallel) {
   const events = [];
   const onOperation = ({ operation, bytes }) => events.push({ collective: operation, bytes });

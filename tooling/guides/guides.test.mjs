@@ -8,6 +8,6 @@ const folder = fileURLToPath(new URL('../../docs/guides', import.meta.url));
 const files = readdirSync(folder).filter((name) => name.endsWith('.md'));
 
 describe.each(files)('docs/guides/%s', (name) => {
-  // takes seconds on two free cores, minutes on busy ones
+  // the test takes seconds on two free cores, but minutes on busy cores
   it('does what it shows', () => runGuide({ path: join(folder, name) }), 600_000);
 });

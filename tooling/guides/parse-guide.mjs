@@ -1,4 +1,4 @@
-/** Kinds of the fenced blocks of a guide, as `docs/guides/README.md` describes. */
+/** The kinds of fenced blocks in a guide, as described in `docs/guides/README.md`. */
 
 const usages = {
   sh: '```sh runs; add status=N for a command that must fail, or not-run="reason"',
@@ -7,8 +7,8 @@ const usages = {
 };
 
 /**
- * The error for a guide that cannot be run, or whose output differs from what the guide shows. `line` is the
- * line of the block.
+ * The error for a guide that cannot be run, or whose output differs from the guide. `line` is the line of the
+ * block.
  */
 export class GuideError extends Error {
   constructor({ path, line, message }) {
@@ -17,7 +17,10 @@ export class GuideError extends Error {
   }
 }
 
-/** Returns the fenced blocks of a Markdown text: info string, text, and the line of the opening fence. */
+/**
+ * Returns the fenced blocks in a Markdown text, each with its info string, its content, and the line of its
+ * opening fence.
+ */
 function fencedBlocks({ path, text }) {
   const blocks = [];
   let open;

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Runs a guide of docs/guides as a test: writes the guide's files and runs its commands in an empty temporary
+ * Runs a guide in docs/guides as a test: writes the guide's files and runs its commands in an empty temporary
  * folder, with the builds of this checkout. Compares the output of each command with the output in the guide.
  * node tooling/guides/run-guide.mjs GUIDE.md ...
  * node tooling/guides/run-guide.mjs --show GUIDE.md ... prints all output and compares nothing
@@ -21,8 +21,8 @@ const defaultTimeoutMs = 300_000; // commands take seconds, but more if the mach
 const markName = 'MTL_GUIDE_RUN';
 
 /**
- * Returns the variables that the guides tell readers to set in their shell, and a mark that identifies the
- * started processes.
+ * Returns the environment for commands: the variables that the guides tell readers to set in their shell, and
+ * `mark`, which identifies the started processes.
  */
 const makeEnvironment = (mark) => ({
   ...process.env,
@@ -32,7 +32,7 @@ const makeEnvironment = (mark) => ({
   [markName]: mark,
 });
 
-/** Returns the processes that have the mark in their environment and are not zombies. */
+/** Returns the processes that have `mark` in their environment and are not zombies. */
 function markedProcesses(mark) {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -47,7 +47,7 @@ function markedProcesses(mark) {
 }
 
 /**
- * Waits until no process has the mark, for at most `milliseconds`; returns the processes that still have it.
+ * Waits until no process has the mark, for at most `milliseconds`. Returns the processes that still have it.
  */
 async function waitForEnd(mark, milliseconds) {
   const deadline = Date.now() + milliseconds;
@@ -73,7 +73,7 @@ async function endLeftovers(mark) {
   return left.length;
 }
 
-/** Runs the text of one block with bash. Returns the exit status and the output. */
+/** Runs the content of one block with bash. Returns the exit status and the output. */
 function runCommand({ command, folder, mark, timeoutMs }) {
   return new Promise((resolve, reject) => {
     const child = spawn('bash', ['-euo', 'pipefail', '-c', `exec 2>&1\n${command}`], {
@@ -92,7 +92,7 @@ function runCommand({ command, folder, mark, timeoutMs }) {
       for (const pid of markedProcesses(mark)) kill(pid);
     }, timeoutMs);
     child.on('error', reject);
-    // A process that is left running may keep the pipe open, so close it.
+    // a process that is left running may keep the pipe open, so the pipe is closed here
     child.on('exit', () => {
       afterExit = setTimeout(() => child.stdout.destroy(), 2000);
     });
@@ -140,8 +140,8 @@ function checkTypes({ path, steps, folder }) {
 
 /**
  * Runs all blocks of the guide at `path` in order, in a temporary folder that is removed afterwards.
- * @throws GuideError for a block that is neither run nor marked, for a command that ends with another status
- *   than in the guide, takes too long or leaves a process running, for output that differs from the guide,
+ * @throws GuideError for a block that is neither run nor marked, for a command whose exit status differs from
+ *   the guide, that takes too long or that leaves a process running, for output that differs from the guide,
  *   and for TypeScript with wrong types
  */
 export async function runGuide({ path, timeoutMs = defaultTimeoutMs, isCompared = true, onOutput }) {

@@ -9,11 +9,14 @@ import { runGuide } from './run-guide.mjs';
 const folder = testFolder('guides');
 afterAll(() => folder.remove());
 
-/** Seconds to sleep, a number that no other process uses. */
+/**
+ * The number of seconds to sleep. No other process sleeps for exactly this time, so it identifies the
+ * process.
+ */
 const long = `1000.${process.pid}`;
 
 let numGuides = 0;
-/** Writes a guide with the given blocks. Each block has an info string and a text. */
+/** Writes a guide with the given blocks. Each block has an info string and a content. */
 function writeGuide(...blocks) {
   numGuides += 1;
   const path = join(folder.path, `guide-${process.pid}-${numGuides}.md`);
@@ -21,7 +24,7 @@ function writeGuide(...blocks) {
   return path;
 }
 
-/** Returns the existing temporary folders of a guide. */
+/** Returns the temporary folders of the guide at `path` that still exist. */
 const listFolders = (path) =>
   readdirSync(join(folder.path, '..')).filter((name) =>
     name.startsWith(`mtl-guide-${basename(path, '.md')}-`),

@@ -2,8 +2,8 @@
 /**
  * mtl-link: makes the packages of this checkout available, with types, in a folder elsewhere. A link to
  * packages/ would be dangerous: npm follows the link and removes files that npm did not install, including
- * sources. So mtl-link writes small packages, each importing the built files of the checkout. The
- * folder depends on these as on any local package, and npm leaves them alone.
+ * sources. Therefore mtl-link writes small packages that import built files of the checkout. The folder
+ * depends on the small packages as on any local package, and npm does not change them.
  */
 import { spawnSync } from 'node:child_process';
 import {
@@ -27,12 +27,12 @@ import { publishedPackages } from '../packaging/packed-packages.mjs';
 const folderName = 'mtl-packages';
 
 /**
- * The first line of the .gitignore in the subfolder. It distinguishes the subfolder from a folder that the
- * user made.
+ * The first line of the subfolder's .gitignore. It distinguishes the subfolder from a folder that the user
+ * made.
  */
 const mark = '# made by mtl-link';
 
-/** Returns the published packages of the checkout: { folder, manifest }. */
+/** Returns the checkout's published packages as { folder, manifest }. */
 const packagesOfCheckout = () =>
   [...publishedPackages().values()].map((manifest) => ({
     folder: join(root, 'packages', basename(manifest.name)),
@@ -40,8 +40,8 @@ const packagesOfCheckout = () =>
   }));
 
 /**
- * Returns the entry points of a package: the name of the export, the file names without extension, the built
- * code and the declarations.
+ * Returns a package's entry points, each with the name of the export, its file name without extension, the
+ * built code and the declarations.
  */
 function listEntries({ folder, manifest }) {
   return Object.entries(manifest.publishConfig.exports).map(([exported, { default: code, types }]) => ({
@@ -57,13 +57,13 @@ function write(path, text) {
   writeFileSync(path, text);
 }
 
-/** Writes the small package for one package of the checkout into `target`. */
+/** Writes to `target` the small package that forwards to the given package of the checkout. */
 function writeForwarder(target, { folder, manifest }) {
   const { name, version, description, license, type, engines, bin = {} } = manifest;
   const entries = listEntries({ folder, manifest });
   for (const { name: entry, code, types } of entries) {
     write(join(target, `${entry}.js`), `export * from ${JSON.stringify(pathToFileURL(code).href)};\n`);
-    // TypeScript finds a declaration file by the name of its code file
+    // TypeScript finds a declaration file by its code file's name
     const declared = types.replace(/\.d\.ts$/, '.js');
     write(join(target, `${entry}.d.ts`), `export * from ${JSON.stringify(declared)};\n`);
   }
@@ -93,7 +93,9 @@ function writeForwarder(target, { folder, manifest }) {
   write(join(target, 'package.json'), `${JSON.stringify(forwarder, null, 2)}\n`);
 }
 
-/** Reads the package.json of the folder that uses the packages. Returns a new one if the folder has none. */
+/**
+ * Reads the package.json of the folder that uses the packages. Returns a new manifest if the folder has none.
+ */
 function readManifest(path) {
   if (!existsSync(path)) return { private: true, type: 'module' };
   const correct = 'correct the file, then call mtl-link again';
@@ -125,7 +127,7 @@ function refuse(problem, remedy) {
   return process.exit(2);
 }
 
-/** Removes links to the packages of a checkout, but not the packages themselves. */
+/** Removes links to the packages of a checkout, but not the packages. */
 function removeDirectLinks(folder) {
   const scope = join(folder, 'node_modules', '@mtl');
   const isLink = (path) => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
@@ -134,7 +136,7 @@ function removeDirectLinks(folder) {
   for (const name of readdirSync(scope)) if (isLink(join(scope, name))) unlinkSync(join(scope, name));
 }
 
-/** Writes a tsconfig.json for programs that tsx or Node.js run without a build, if the folder has none. */
+/** If the folder has no tsconfig.json, writes one for programs that tsx or Node.js run without a build. */
 function writeTypeScriptOptions(folder) {
   const path = join(folder, 'tsconfig.json');
   if (existsSync(path)) return;
@@ -151,16 +153,16 @@ function writeTypeScriptOptions(folder) {
 
 /**
  * Returns the environment for npm in the folder. If npm has started this process, the variables that npm has
- * set (above all its prefix) are left out.
+ * set (above all its prefix) are omitted.
  */
 function environmentOfNpm() {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_|^INIT_CWD$/i.test(name)));
 }
 
 /**
- * Makes the packages of this checkout dependencies of `folder`: writes small packages to
- * `folder`/mtl-packages, adds them to its package.json, and installs them with npm. A folder without
- * tsconfig.json gets one.
+ * Makes the packages of this checkout dependencies of `folder`: writes small packages to its subfolder
+ * mtl-packages, adds them to its package.json, and installs them with npm. Writes a tsconfig.json if the
+ * folder has none.
  * @returns the names of the packages
  */
 export function linkPackages(folder) {
@@ -191,7 +193,7 @@ export function linkPackages(folder) {
   return names;
 }
 
-/** Returns true if everything that a folder needs is built: code, declarations and native code. */
+/** Returns true if everything that a linked folder needs is built: code, declarations and native code. */
 function isBuilt() {
   const entries = packagesOfCheckout().flatMap(listEntries);
   const hasAddon = (name) =>
@@ -203,7 +205,7 @@ function isBuilt() {
   return hasNative && entries.every(({ code, types }) => existsSync(code) && existsSync(types));
 }
 
-// The command mtl-link is a link to this file, so compare resolved paths.
+// the command mtl-link is a link to this file, so resolved paths are compared
 if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
   answerHelp(`usage: mtl-link [FOLDER]
 

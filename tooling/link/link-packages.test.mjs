@@ -30,8 +30,8 @@ const run = (command, args) => {
 };
 
 /**
- * Lists the files of the checkout's packages that npm could remove: sources, builds, and dependencies. Files
- * that other tests write and remove at the same time are not listed.
+ * Returns the files of the checkout's packages that npm could remove: sources, builds, and dependencies.
+ * Files that further tests write and remove at the same time are not included.
  */
 function filesOfPackages() {
   const { stdout } = spawnSync('git', ['ls-files', 'packages'], { cwd: root, encoding: 'utf8' });
@@ -46,11 +46,12 @@ function filesOfPackages() {
   return [...stdout.trim().split('\n'), ...others].filter((path) => existsSync(join(root, path)));
 }
 
-/** Lists the paths in `paths` that no longer exist. */
+/** Returns the elements of `paths` that no longer exist. */
 const listMissing = (paths) => paths.filter((path) => !existsSync(join(root, path)));
 
 /**
- * Writes a package of another project into a separate folder, from which npm installs it without a registry.
+ * Writes a package that is not part of this project to a separate folder, from which npm installs it without
+ * a registry.
  */
 function writeOther(name) {
   write(
@@ -76,7 +77,7 @@ beforeAll(() => {
   );
   for (const name of ['first', 'second']) writeOther(name);
   write('program.mjs', program);
-  // links as older versions of the guides described them; npm follows such links
+  // makes links as described in older versions of the guides; npm follows such links
   mkdirSync(join(folder, 'node_modules'));
   symlinkSync(join(root, 'packages'), join(folder, 'node_modules', '@mtl'));
   linkPackages(folder);

@@ -10,8 +10,8 @@ const folder = fileURLToPath(new URL('../build/llama-cpp', import.meta.url));
 export const hasLlamaCpp = existsSync(join(folder, 'installed.json'));
 
 /**
- * A question about a GGUF file: the log-probabilities after sequences of tokens, or with a `count` the
- * most likely tokens after them; the tokens of texts; the embeddings of texts. `adapter`: a file of adapters.
+ * A question about a GGUF file: the log-probabilities after sequences of tokens or, with a `count`, the most
+ * likely next tokens; the tokens of texts; the embeddings of texts. `adapter`: the path of an adapter file.
  *
  * @typedef {{
  *   readonly path: string,
@@ -25,8 +25,8 @@ export const hasLlamaCpp = existsSync(join(folder, 'installed.json'));
  */
 
 /**
- * The log-probabilities [position][token] of each sequence if the question has no count, the following tokens
- * of each sequence if it has a count, the tokens of each text, and the embedding of each text.
+ * The log-probabilities [position][token] of each sequence without a count, the next tokens of each sequence
+ * with a count, the tokens of each text, and the embedding of each text.
  *
  * @typedef {{
  *   readonly probabilities: readonly (readonly (readonly number[])[])[],
@@ -37,7 +37,7 @@ export const hasLlamaCpp = existsSync(join(folder, 'installed.json'));
  */
 
 /**
- * Asks llama.cpp about GGUF files. It runs in a separate process, because a file that llama.cpp cannot load
+ * Asks llama.cpp about GGUF files. llama.cpp runs in a separate process, because a file that it cannot load
  * ends the process.
  * @param {readonly LlamaCppQuestion[]} questions
  * @returns {readonly LlamaCppAnswer[]} an answer to each question
@@ -54,7 +54,7 @@ export function askLlamaCpp(questions) {
 }
 
 /**
- * Returns the metadata and the tensors of a GGUF file as @huggingface/gguf, another reader, finds them.
+ * Returns the metadata and the tensors of a GGUF file as read by @huggingface/gguf, an independent reader.
  *
  * @param {string} path
  * @returns {Promise<{ readonly metadata: Readonly<Record<string, unknown>>, readonly tensorInfos: readonly {

@@ -2,7 +2,7 @@
 /**
  * npm run dev -- llama-cpp: installs node-llama-cpp, with the llama.cpp that its authors compiled for the
  * CPU, and @huggingface/gguf, into tooling/build/llama-cpp. Tests of GGUF files compare their results with
- * these packages; no package depends on them. The versions and checksums are in package-lock.json. No script
+ * these packages. No package depends on them. The versions and checksums are in package-lock.json. No script
  * of a package runs, and nothing is compiled.
  */
 import { spawnSync } from 'node:child_process';
@@ -28,7 +28,7 @@ if (existsSync(mark) && readFileSync(mark, 'utf8') === lock) {
 rmSync(target, { recursive: true, force: true });
 mkdirSync(target, { recursive: true });
 for (const name of ['package.json', 'package-lock.json']) cpSync(join(own, name), join(target, name));
-// the optional packages are builds for other platforms and for GPUs
+// the optional packages are builds for GPUs and for other platforms than this one
 const flags = ['--ignore-scripts', '--omit=optional', '--no-audit', '--no-fund'];
 const { status } = spawnSync('npm', ['ci', ...flags], { cwd: target, stdio: 'inherit' });
 if (status === 0) writeFileSync(mark, lock);

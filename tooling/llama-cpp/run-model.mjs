@@ -2,8 +2,8 @@
 /**
  * node run-model.mjs FOLDER: answers questions about GGUF files with node-llama-cpp, which is installed in
  * FOLDER. Reads the questions as a JSON list from standard input, and writes the answers as a JSON list to
- * standard output. It is a separate process, so that a model that crashes llama.cpp causes an error instead
- * of ending the test run.
+ * standard output. It runs as a separate process, so that a model that crashes llama.cpp causes an error
+ * instead of ending the test run.
  */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ async function logProbabilities(sequence, tokens) {
   });
 }
 
-/** Returns the `count` tokens that follow `tokens` if the most likely token is always chosen. */
+/** Returns the next `count` tokens after `tokens` if the most likely token is always chosen. */
 async function greedy(sequence, tokens, count) {
   const found = [];
   for await (const token of sequence.evaluate(tokens, { temperature: 0, yieldEogToken: true })) {

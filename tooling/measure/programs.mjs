@@ -4,15 +4,14 @@ import { readFileSync } from 'node:fs';
 
 const measure = 'tooling/measure';
 /**
- * The command for programs in TypeScript, and for programs that import sources of packages. It needs no
- * build.
+ * The command for programs that are written in TypeScript or import sources of packages. It needs no build.
  */
 const onSources = 'node --conditions=@mtl/source --import ./tooling/vitest/typescript-loader.mjs';
 
 /**
- * The programs by name: the description for the list, the path, and the way to run it. `target`: a native
- * program that the program needs. `npm run bench` runs programs with `inBench`, one after the other. The
- * comment at the top of a program describes its flags.
+ * The programs by name: the description for the list, the path, and how to run the program. `target`: a
+ * native program that the program needs. `npm run bench` runs the programs with `inBench`, one after the
+ * other. The comment at the top of a program describes its flags.
  */
 export const programs = {
   'step-against-pytorch': {
@@ -174,13 +173,13 @@ export const programs = {
   },
 };
 
-/** Returns the command of a program, to be run in the root of the checkout. */
+/** Returns the command that runs a program in the root of the checkout. */
 export function formatCommand({ command, file, isOnSources }) {
   if (command !== undefined) return command;
   return `${isOnSources || file.endsWith('.ts') ? onSources : 'node'} ${measure}/${file}`;
 }
 
-/** Returns the help of a program: the comment at its top. */
+/** Returns a program's help text, which is the comment at the top of its file. */
 export function readHelp({ file = 'kernels/run-op-benchmarks.ts' }) {
   const lines = readFileSync(new URL(file, import.meta.url), 'utf8')
     .split('\n')

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * npm run bench: runs all benchmarks, or the named benchmarks, one after the other. Ends with status 1 if any
- * failed.
+ * npm run bench: runs all benchmarks, or the named benchmarks, one after the other. Ends with status 1 if a
+ * benchmark has failed.
  */
 import { spawnSync } from 'node:child_process';
 import { root, toolEnvironment } from '../bootstrap/bootstrap.mjs';

@@ -1,12 +1,14 @@
 #!/usr/bin/env node
 /**
- * Checks the matmuls of warp groups in PTX (`wgmma.mma_async`), because their operands are numbered by hand
- * in the sources of @mtl/kernels (native/backends/cuda/instructions/hopper.h). m64nNk16 has N / 2
- * accumulators, which must all differ. Its left operand is four registers or a descriptor. It has four
- * immediates with a descriptor (scales of A and B, and flags for the transposition of A and of B), and three
- * immediates with registers. Needs nvcc, but no GPU.
- *   node check-wgmma.mjs [FILE.cu ...]      every form that hopper.h offers, or what the files use
- * Ends with 1 when one is wrong, or there is none.
+ * Checks the matmul instructions of warp groups in PTX (`wgmma.mma_async`), because their operands are
+ * numbered
+ * by hand in the sources of @mtl/kernels (native/backends/cuda/instructions/hopper.h). The form m64nNk16 must
+ * have N / 2 different accumulators. Its left operand is four registers or a descriptor. With a descriptor,
+ * it
+ * has four immediates (scales of A and B, transposition flags of A and B); with registers, it has three.
+ * Needs nvcc, but no GPU.
+ *   node check-wgmma.mjs [FILE.cu ...]      checks every form in hopper.h, or the instructions in the files
+ * The exit status is 1 if an instruction is wrong, or if there are no such instructions.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -32,14 +34,14 @@ function findProblem([text, columns, types, accumulators, left, immediates]) {
   const count = registersIn(immediates).length;
   const wanted = isInRegisters ? 3 : 4;
   if (count !== wanted) return `${count} immediates, expected ${wanted}: ${text}`;
-  // the immediates for the layouts of operands: both by rows, or B by columns
+  // the expected immediates: A and B both in row order, or B in column order
   const expectedImmediates = isInRegisters ? '1,1,1' : '1,1,0,0';
   return registersIn(immediates).join(',') === expectedImmediates
     ? undefined
     : `immediates ${immediates}, expected ${expectedImmediates}: ${text}`;
 }
 
-/** Returns the number of matmuls in PTX, and their problems. */
+/** Returns the number of matmul instructions in the string `ptx`, and the problems that they have. */
 export function checkWgmma(ptx) {
   const pattern =
     /wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32([.\w]*)\s*\{([^}]*)\},\s*(\{[^}]*\}|%\w+),\s*%\w+,\s*\w+,\s*([^;]*);/g;
@@ -50,7 +52,7 @@ export function checkWgmma(ptx) {
   return { count: found.length, problems };
 }
 
-/** Returns the source of a kernel that uses each form of hopper.h once. */
+/** Returns the source of a kernel that uses each form of the matmul instruction in hopper.h once. */
 export function kernelOfAllForms() {
   const columns = [...readFileSync(header, 'utf8').matchAll(/^MTL_WGMMAS\((\d+),/gm)].map(([, one]) => one);
   const uses = columns.flatMap((count) =>
@@ -77,8 +79,8 @@ __global__ void all_forms(float* values, uint64_t a, uint64_t b, uint64_t* barri
 }
 
 /**
- * Returns the PTX of a source file for Hopper. If the file does not compile, prints the compiler's output and
- * returns undefined.
+ * Returns the PTX that nvcc makes for Hopper from the source file `file`. If the file does not compile,
+ * prints the compiler's output and returns undefined.
  */
 export function compilePtx(file, definitions = []) {
   const folder = mkdtempSync(join(tmpdir(), 'check-wgmma-'));

@@ -1,14 +1,16 @@
 #!/usr/bin/env node
 /**
- * Compiles CUDA sources for every architecture that is shipped and prints, for each kernel, numbers from the
- * compiler's report and from the machine code: registers, spilled bytes, static shared memory, matrix
- * instructions (HMMA), matrix loads (LDSM), asynchronous copies (LDGSTS), and Hopper's matrix instructions of
- * warp groups (HGMMA) and bulk copies (UTMALDG). Needs nvcc, but no GPU.
+ * Compiles CUDA sources for every shipped architecture and prints, for each kernel, values from the
+ * compiler's
+ * report and counts from the machine code: registers, spilled bytes, static shared memory, matrix
+ * instructions
+ * (HMMA), matrix loads (LDSM), asynchronous copies (LDGSTS), and Hopper's matrix instructions of warp groups
+ * (HGMMA) and bulk copies (UTMALDG). Needs nvcc, but no GPU.
  *   node cuda-resources.mjs [--architectures 80,90a] FILE.cu ...
- *   node cuda-resources.mjs --built LIBRARY      the instructions alone, in all of a library that nvcc has linked
- * Ends with 1 when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason
- * next to it), when it has a stack frame for anything but spills (an array indexed at run time), or when the
- * compiler has put waits between the matmuls of warp groups.
+ *   node cuda-resources.mjs --built LIBRARY      only the instructions, in a whole library linked by nvcc
+ * The exit status is 1 if a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the
+ * reason next to it), if it has a stack frame for anything but spills (for example, an array indexed at run
+ * time), or if the compiler has put waits between the matmul instructions of warp groups.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -17,9 +19,9 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const sources = resolve(dirname(fileURLToPath(import.meta.url)), '../../packages/kernels/native');
-// Low 12 bits of an instruction of sm_80 and sm_90; HGMMA with its left operand in shared memory, or in
-// registers. The codes of HMMA, HGMMA and UTMALDG were checked by counting: a kernel contains as many of
-// these instructions as its unrolled source.
+// The low 12 bits of each instruction on sm_80 and sm_90. HGMMA has two codes: with its left operand in
+// shared memory, and in registers. The codes of HMMA, HGMMA and UTMALDG were checked by counting: a compiled
+// kernel contains each instruction as often as its unrolled source.
 const opcodes = { HMMA: [0x23c], LDSM: [0x83b], LDGSTS: [0xfae], HGMMA: [0x9f0, 0xdf0], UTMALDG: [0x5b4] };
 
 /** Returns readable names of C++ symbols, without namespaces and parameters. */
@@ -35,7 +37,8 @@ function demangle(names) {
 }
 
 /**
- * Counts the instructions of each kernel by kind, in a cubin (64-bit ELF, with one .text section per kernel).
+ * Counts the instructions of each kind for every kernel in a cubin (a 64-bit ELF file with one .text section
+ * per kernel).
  */
 function countInstructions(cubin) {
   const headers = Number(cubin.readBigUInt64LE(0x28));
@@ -67,9 +70,9 @@ function countInstructions(cubin) {
 const fatBinary = Buffer.from('50ed55ba', 'hex');
 
 /**
- * Yields the machine code in a file that nvcc has linked, as { architecture, cubin }. A fat binary is a
- * header of 16 bytes (magic, version, size of the header, size of the rest) and entries. An entry has the
- * kind, the size of its header, the size of its content, and 28 bytes about the architecture. Kind 2 is
+ * Yields the machine code in the bytes `file` of a library linked by nvcc, as { architecture, cubin }. A fat
+ * binary consists of a 16-byte header (magic, version, header size, size of the rest) and entries. An entry
+ * begins with its kind, its header size, its content size and, at byte 28, the architecture. Kind 2 is
  * machine code and kind 1 is PTX; nvcc 13 compresses only PTX.
  */
 function* machineCodeIn(file) {
@@ -91,8 +94,8 @@ function* machineCodeIn(file) {
 }
 
 /**
- * Returns the numbers of instructions of all kernels in a linked library by architecture, and the number of
- * kernels with matrix instructions.
+ * Returns, by architecture, the instruction counts summed over all kernels in a linked library, the number of
+ * kernels, and the number of kernels with matrix instructions.
  */
 function countBuilt(path) {
   const totals = new Map();
@@ -108,7 +111,7 @@ function countBuilt(path) {
   return totals;
 }
 
-/** Reads what ptxas -v reports for each kernel. */
+/** Parses the output of `ptxas -v`. Returns the values that it reports for each kernel. */
 function readReport(text) {
   const kernels = [];
   for (const part of text.split(/Compiling entry function '/).slice(1)) {
@@ -121,7 +124,7 @@ function readReport(text) {
       isSerialized: false,
     });
   }
-  // printed before or after the kernels' own parts, with the symbol
+  // these lines contain the kernel's symbol, and may stand before or after the report on the kernel
   for (const [, symbol] of text.matchAll(/wgmma\.mma_async instructions are serialized .*'(\S+)'/g)) {
     const kernel = kernels.find((one) => one.symbol === symbol);
     if (kernel !== undefined) kernel.isSerialized = true;
@@ -130,8 +133,8 @@ function readReport(text) {
 }
 
 /**
- * Returns the number of spilled bytes in the compiler's report on a kernel: stored or loaded, whichever is
- * more. NaN if the report does not contain this number.
+ * Returns the number of spilled bytes in the compiler's report on a kernel: the larger of the stored and the
+ * loaded bytes. NaN if the report contains neither.
  */
 function spilledBytes(report) {
   const [, stored, loaded] = /(\d+) bytes spill stores, (\d+) bytes spill loads/.exec(report) ?? [];
@@ -139,8 +142,8 @@ function spilledBytes(report) {
 }
 
 /**
- * Compiles one file for one architecture and returns its kernels; if it fails, ends the process with the
- * compiler's output.
+ * Compiles `file` for `architecture` and returns its kernels. If the compilation fails, ends the process with
+ * the compiler's output.
  */
 function compile({ file, architecture, folder }) {
   const cubin = join(folder, `${basename(file)}.${architecture}.cubin`);

@@ -8,8 +8,8 @@ const script = fileURLToPath(new URL('cuda-resources.mjs', import.meta.url));
 const folder = testFolder('cuda-resources');
 const hasCompiler = spawnSync(process.env.NVCC ?? 'nvcc', ['--version']).status === 0;
 
-// 64 numbers are all needed at once in a block of 1024 threads, and two blocks must fit on a multiprocessor,
-// which leaves 32 registers for each thread
+// each thread needs 64 values at the same time, but blocks have 1024 threads and two blocks must fit on a
+// multiprocessor, which leaves 32 registers for each thread
 const kernel = (comment) => `${comment}
 #include "backends/cuda/instructions/ptx.h"
 __global__ void __launch_bounds__(1024, 2) crowded(float* values) {
@@ -24,7 +24,7 @@ __global__ void multiply(float* values) {
   values[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
 }
 `;
-// the index is known only at run time, so the array is in memory
+// the index is known only at run time, so the compiler keeps the array in memory
 const choosing = `
 __global__ void choose(float* values, int which) {
   float kept[32] = {};

@@ -1,7 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** The list in the package that is built, and in a checkout. */
+/**
+ * The paths at which the list of instruction sets may be: in the package that is being built, and in a
+ * checkout.
+ */
 const lists = [
   'native/backends/cpu/isa/sets.cmake',
   fileURLToPath(new URL('../../packages/kernels/native/backends/cpu/isa/sets.cmake', import.meta.url)),
@@ -9,8 +12,8 @@ const lists = [
 const processors = { x64: 'x86_64', arm64: 'aarch64' };
 
 /**
- * Parses the list of instruction sets that CMake reads; the preferred set is first. Returns for each set its
- * name, the set that it extends (`base`), and the processor and features that it needs.
+ * Parses the list of instruction sets that CMake reads, in which the preferred set is first. Returns each
+ * set's name, the set that it extends (`base`), and the processor and features that it needs.
  */
 export function parseInstructionSets(text) {
   return [...text.matchAll(/^instruction_set\((\w+)([^)]*)\)/gm)].map(([, name, row]) => {
@@ -29,10 +32,16 @@ export function parseInstructionSets(text) {
   });
 }
 
-/** Removes what GCC and Linux write differently in a feature's name: avx512bf16 and avx512_bf16. */
+/**
+ * Removes the signs in a feature's name that GCC and Linux write differently, as in avx512bf16 and
+ * avx512_bf16.
+ */
 const withoutSigns = (feature) => feature.replace(/[-_.]/g, '');
 
-/** Returns the preferred instruction set of the machine that a /proc/cpuinfo describes. */
+/**
+ * Returns the preferred instruction set among the sets that a machine supports. `cpuinfo` is the content of
+ * its /proc/cpuinfo.
+ */
 export function chooseInstructionSet(
   cpuinfo,
   { sets = readList(), processor = processors[process.arch] } = {},
@@ -49,9 +58,9 @@ export function chooseInstructionSet(
 
 /**
  * Returns the instruction sets for which kernels are compiled, as the value of CMake's MTL_INSTRUCTION_SETS.
- * By default, the result is all sets. `asked` is `machine` if a training run waits for the build. The result
- * is then the set of this machine, and the sets for which the build folder was configured before
- * (`configured`; undefined for a new folder). If the folder was configured for all sets, all sets are kept.
+ * By default, the result is all sets. If a training run waits for the build, `asked` is `machine`. The result
+ * is then this machine's set, and the sets for which the build folder is already configured (`configured`;
+ * undefined for a new folder). If the folder is configured for all sets, the result is all sets.
  */
 export function instructionSetsToCompile({ asked, configured, cpuinfo = readCpuinfo() }) {
   if (asked !== 'machine' || configured === 'all') return 'all';
@@ -67,7 +76,7 @@ export function instructionSetNames() {
   return readList().map(({ name }) => name);
 }
 
-/** Reads the list; undefined for an installed package without CPU kernels. */
+/** Reads the list of instruction sets; undefined if an installed package has no CPU kernels. */
 function readList() {
   const path = lists.find((each) => existsSync(each));
   return path === undefined ? undefined : parseInstructionSets(readFileSync(path, 'utf8'));

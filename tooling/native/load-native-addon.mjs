@@ -1,8 +1,8 @@
 import { lowestGlibc } from './lowest-glibc.mjs';
 
 /**
- * Returns the modules of Node. They are loaded only at this call, because web pages load files that import
- * this file but never call this function.
+ * Returns functions from Node's modules. The modules are loaded only when this function is called, because
+ * web pages load files that import this file but never call it.
  */
 const modules = () => ({
   ...process.getBuiltinModule('node:fs'),
@@ -13,7 +13,7 @@ const modules = () => ({
 const readManifest = (path) => JSON.parse(modules().readFileSync(path, 'utf8'));
 
 /**
- * An addon, and the path of its file.
+ * A loaded addon, and the path of its file.
  *
  * @template Addon
  * @typedef {{ readonly addon: Addon, readonly path: string }} LoadedAddon
@@ -21,30 +21,31 @@ const readManifest = (path) => JSON.parse(modules().readFileSync(path, 'utf8'));
 
 /**
  * The result if no addon could be loaded. `failures` has one line for each place that was tried, with the
- * reason for the failure.
+ * reason why it failed.
  *
  * @typedef {object} MissingAddon
  * @property {undefined} [addon]
- * @property {boolean} isAbsent no place has an addon for this platform
+ * @property {boolean} isAbsent true if no place has an addon for this platform
  * @property {readonly string[]} failures
  * @property {string} remedy
  */
 
 /**
- * Loads the native addon of the package in `directory`. It looks for the addon in these places, in this
- * order: the file `explicit` if given, the local build, the platform package (NAME-linux-x64). The first
- * place that has a file is used, even if the file cannot be loaded, so that a broken local build is not
- * silently replaced by the platform package. If no place has the addon, or it cannot be loaded, the result
- * has `failures`, one line each, and the remedy.
+ * Loads the native addon of the package in `directory`. The places are tried in this order: the file
+ * `explicit` if given, the local build, the platform package (NAME-linux-x64). The first place that has a
+ * file is used, even if the file cannot be loaded, so that a broken local build is not silently replaced by
+ * the platform package. If no place has the addon, or it cannot be loaded, the result has `failures`, one
+ * line each, and the remedy.
  *
  * @template Addon
  * @param {object} options
  * @param {string} options.directory the folder of the package with its package.json
  * @param {string} options.file the file name of the addon, such as mtl_kernels.node
- * @param {string | undefined} options.explicit a file to load instead of all other places
+ * @param {string | undefined} options.explicit a file to load instead of trying the places
  * @param {string} options.command the command that compiles the addon
- * @param {string} options.needs a text that states the requirements of the command
- * @param {(addon: Addon) => void} [options.accept] throws if a loaded addon cannot be used
+ * @param {string} options.needs the requirements of the command, for messages
+ * @param {(addon: Addon) => void} [options.accept] called with the loaded addon; throws if the addon cannot
+ * be used
  * @returns {LoadedAddon<Addon> | MissingAddon}
  */
 export function loadNativeAddon({ directory, file, explicit, command, needs, accept }) {
@@ -71,7 +72,10 @@ export function loadNativeAddon({ directory, file, explicit, command, needs, acc
   return { isAbsent: found.isAbsent, failures: [notBuilt, found.failure], remedy };
 }
 
-/** npm/cli#4828: if node_modules exists, npm's lock file lists only the packages for the current machine. */
+/**
+ * See npm/cli#4828: if node_modules exists while npm writes a lock file, the file lists only the packages for
+ * the current machine.
+ */
 const reinstall =
   'install again, with optional packages (no --omit=optional); a package-lock.json made on another platform ' +
   'leaves them out too: remove node_modules and package-lock.json first';
@@ -97,7 +101,7 @@ function findPlatformPackage({ require, directory, file }) {
     return { failure: `${platformPackage}: not installed`, isAbsent: true };
   }
   const path = join(dirname(manifest), file);
-  // the folder in the workspace into which the release program writes its output
+  // the platform package is this workspace's folder, into which only the release program writes addons
   if (!existsSync(path)) return { failure: `${path}: not built`, isAbsent: true, isInCheckout: true };
   const { version: found } = readManifest(manifest);
   if (found === version) return { path };

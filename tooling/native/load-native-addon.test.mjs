@@ -8,7 +8,10 @@ const own = 'node_modules/@example/kernels';
 const platform = `${own}-${process.platform}-${process.arch}`;
 const local = `${own}/build/Release/addon.cjs`;
 
-/** Addons are JavaScript here: what is loaded does not matter to the order. */
+/**
+ * The addons in this test are JavaScript files, because the order of the places does not depend on the
+ * content.
+ */
 const load = (options = {}) =>
   loadNativeAddon({
     directory: `${folder.path}/${own}`,

@@ -12,7 +12,7 @@ function has(command) {
   return spawnSync(command, ['--version'], { stdio: 'ignore' }).status === 0;
 }
 
-/** Ends the process with an error of the build. */
+/** Prints a build error with its remedy, and ends the process with status 2. */
 export function fail(message, remedy) {
   console.error(`error[MTL_NATIVE_BUILD]: ${message}\n  remedy: ${remedy}`);
   process.exit(2);
@@ -25,7 +25,7 @@ function run(command, args) {
   return result.stdout;
 }
 
-/** Ends the process if a command failed, with the end of its output and a remedy. */
+/** If a command failed, prints the end of its output and a remedy, and ends the process. */
 function checkEnd({ command, status, output }) {
   if (status !== 0) {
     const missing = /(oneDNN|OpenMP|OpenMP_CXX)[^\n]*(was not found|Could NOT find)[^\n]*/.exec(output)?.[0];
@@ -38,8 +38,8 @@ function checkEnd({ command, status, output }) {
 }
 
 /**
- * Returns the finished share of a build, from a line of Ninja (`[12/96]`) or Make (`[ 12%]`). Undefined for
- * other lines.
+ * Returns the finished fraction of a build, read from an output line of Ninja (`[12/96]`) or Make (`[ 12%]`);
+ * undefined for other lines.
  */
 export function readProgress(line) {
   const [, done, all] = /^\[(\d+)\/(\d+)\]/.exec(line) ?? /^\[\s*(\d+)(%)\]/.exec(line) ?? [];
@@ -48,8 +48,9 @@ export function readProgress(line) {
 }
 
 /**
- * Returns a function that reports progress. It writes to a file in the folder `MTL_BUILD_PROGRESS`, which the
- * bootstrap reads. Without this variable, it writes to a line of the terminal, if there is one.
+ * Returns a function that reports the progress of a build. If `MTL_BUILD_PROGRESS` names a folder, the
+ * function writes to a file there, which the bootstrap reads. Otherwise, it writes to a line of the terminal,
+ * if there is one.
  */
 function progressReporter(directory) {
   const { MTL_BUILD_PROGRESS: folder } = process.env;
@@ -96,7 +97,7 @@ CXX names another compiler. Kernels are compiled for all instruction sets. MTL_I
 only the sets of this machine, unless the folder contains others already; -DMTL_INSTRUCTION_SETS="avx2;avx512" names them.`;
 }
 
-/** The files in a build folder in which CMake, Ninja or Make store paths of other folders. */
+/** The files in a build folder in which CMake, Ninja or Make store absolute paths. */
 const configuredNames = [
   ...['CMakeCache.txt', 'CMakeFiles', 'cmake_install.cmake', 'build.ninja', 'Makefile'],
   ...['.ninja_deps', '.ninja_log'],
@@ -130,9 +131,9 @@ function instructionSetOption(buildDirectory) {
 }
 
 /**
- * Code that CMake reads after project(). The linker writes a shared library next to its final path, and a
- * rename moves it there. A command that starts during a build therefore finds a complete library, either the
- * old or the new library.
+ * Code that CMake reads after project(). With it, the linker writes a shared library next to its final path,
+ * and a rename moves it there. A command that starts during a build therefore finds a complete library,
+ * either the old or the new library.
  */
 const linkAside = `foreach(language C CXX CUDA)
   foreach(kind LIBRARY MODULE)
@@ -152,14 +153,14 @@ function writeLinkAside(buildDirectory) {
 }
 
 /**
- * Removes the CMake configuration of a checkout that was copied or moved, because its cache names the old
- * folder and CMake would fail. The cache of another project is kept, and causes an error.
+ * Removes the CMake configuration if the checkout was copied or moved, because its cache names the old folder
+ * and CMake would fail. If the cache belongs to a different project, ends the process with an error.
  */
 function forgetOtherPlace({ directory, buildDirectory }) {
   const readEntry = (name) => cacheEntry(buildDirectory, name);
   const source = readEntry('CMAKE_HOME_DIRECTORY');
   const build = readEntry('CMAKE_CACHEFILE_DIR');
-  // an interrupted configuration has no names of folders yet
+  // an interrupted configuration does not contain the folders yet
   if (source === undefined || build === undefined) return;
   if (isSameFolder(source, directory) && isSameFolder(build, buildDirectory)) return;
   const project = readEntry('CMAKE_PROJECT_NAME');
@@ -175,10 +176,10 @@ function forgetOtherPlace({ directory, buildDirectory }) {
 }
 
 /**
- * Builds the native addon of the package in `directory` with CMake, and with Ninja if it is installed.
- * `args`: [--build-dir build/Release] [--target NAME] [-DNAME=VALUE ...]; a relative build folder is relative
- * to `directory`. If cmake, a compiler or a library for CMakeLists.txt is missing, or if the platform is not
- * supported, ends the process with 2 and prints the remedy.
+ * Builds the native addon of the package in `directory` with CMake, and with Ninja if it is installed. `args`
+ * are [--build-dir build/Release] [--target NAME] [-DNAME=VALUE ...]; a relative build folder is relative to
+ * `directory`. If cmake, a compiler or a library for CMakeLists.txt is missing, or if the platform is not
+ * supported, prints the remedy and ends the process with status 2.
  */
 export async function buildNative({ directory, args, command = 'build-native.mjs' }) {
   if (args.some((word) => word === '--help' || word === '-h')) {
@@ -192,7 +193,9 @@ export async function buildNative({ directory, args, command = 'build-native.mjs
     fail('no C++ compiler was found', 'sudo apt-get install g++');
   process.chdir(directory);
   const options = [...args];
-  /** Removes a flag from the arguments and returns its value. */
+  /**
+   * Removes `flag` and its value from the options, and returns the value; undefined if the flag is absent.
+   */
   const take = (flag) => {
     const at = options.indexOf(flag);
     return at < 0 ? undefined : options.splice(at, 2)[1];
@@ -212,7 +215,7 @@ export async function buildNative({ directory, args, command = 'build-native.mjs
     `-DCMAKE_PROJECT_INCLUDE=${writeLinkAside(buildDirectory)}`,
     ...options,
   ]);
-  // print the messages about optional parts, for example about an engine that is left out
+  // prints CMake's messages about optional parts, for example about an engine that is not built
   for (const [, line] of output.matchAll(/^-- (\w+ (?:engine|library): .*)$/gm)) console.log(line);
   const build = ['--build', buildDirectory, '--parallel', String(availableParallelism())];
   await runBuild(

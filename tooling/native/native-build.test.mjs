@@ -12,8 +12,8 @@ afterAll(remove);
 afterEach(() => vi.unstubAllEnvs());
 
 /**
- * Makes a package that needs no compiler. Its only target writes the path of the folder in which it was
- * built.
+ * Makes a package that can be built without a compiler. Its only target writes the path of the folder in
+ * which it is built.
  */
 function makePackage(name, project = 'made') {
   const path = join(folder, name);

@@ -1,19 +1,19 @@
 /**
- * The properties of a platform that determine if the native code can run on it.
+ * The properties of a platform that determine whether the native code can run on it.
  *
  * @typedef {object} Platform
  * @property {string} platform `process.platform`
  * @property {string} arch `process.arch`
- * @property {string | undefined} glibc the version of glibc; undefined with another C library
+ * @property {string | undefined} glibc the version of glibc; undefined with a different C library
  */
 
 /**
- * Returns the platform of this process.
+ * Returns the platform on which this process runs.
  *
  * @returns {Platform}
  */
 export function thisPlatform() {
-  // network interfaces are excluded, because looking up their names can take seconds
+  // network interfaces are excluded, because the report would look up their names, which can take seconds
   process.report.excludeNetwork = true;
   const { glibcVersionRuntime } = process.report.getReport().header;
   return { platform: process.platform, arch: process.arch, glibc: glibcVersionRuntime };

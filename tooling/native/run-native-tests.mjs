@@ -1,11 +1,14 @@
 #!/usr/bin/env node
 /**
- * Runs the native test programs of the package in the working directory, one after the other, and stops at
- * the first failure. Lines that begin with SKIPPED or FAIL, and failures of programs, are recorded for `npm
- * test`, which counts them with the tests of vitest.
- *   node run-native-tests.mjs [--shares N] PROGRAM...    N processes of a program, each with a share of its tests, as
- *                                                        many at a time as there are processors
- *   node run-native-tests.mjs --only TEXT[,TEXT...] PROGRAM...   the tests whose names contain one of the texts
+ * Runs the native test programs of the package in the working directory, one after the other, and stops after
+ * the first program that fails. Lines that begin with SKIPPED or FAIL, and programs that fail, are recorded
+ * for
+ * `npm test`, which counts them together with vitest's tests.
+ *   node run-native-tests.mjs [--shares N] PROGRAM...    runs each program in N processes with 1/N of its
+ *   tests each,
+ *                                                        at most one process per processor at a time
+ *   node run-native-tests.mjs --only NAME[,NAME...] PROGRAM...   runs the tests whose names contain one of
+ *   the NAMEs
  */
 import { spawn } from 'node:child_process';
 import { availableParallelism } from 'node:os';

@@ -2,10 +2,10 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Entries of `native` that do not end up in an addon. */
+/** True for paths below `native` that are not compiled into an addon. */
 const isLeftOut = (path) => path.startsWith('tests/') || path === 'build-addon.mjs';
 
-/** Folders of other packages whose headers an addon includes. */
+/** Folders in other packages with headers that an addon includes, by the name of the addon's package. */
 const otherHeaders = { comm: ['packages/kernels/native/include'] };
 
 /**

@@ -10,7 +10,7 @@ const pending = readdirSync(join(root, '.changeset')).filter((file) => /^(?!READ
 describe('changesets', () => {
   let copy;
   beforeAll(() => {
-    // sources say nothing to changesets: manifests and changesets are enough
+    // changesets reads no sources, so manifests and changesets are sufficient
     const wanted = (path) =>
       /(^|\/)(package\.json|pnpm-workspace\.yaml|\.gitignore)$|^\.changeset\//.test(path);
     copy = copyRepository({ wanted });
@@ -23,7 +23,10 @@ describe('changesets', () => {
       readFileSync(join(copy.directory, 'packages', name.slice('@mtl/'.length), 'package.json'), 'utf8'),
     );
 
-  /** The names of changesets that were used in prereleases; undefined where releases are no prereleases. */
+  /**
+   * Returns the names of the changesets that prereleases have used; undefined if the repository is not in
+   * prerelease mode.
+   */
   const usedInPrereleases = () => {
     const path = join(copy.directory, '.changeset', 'pre.json');
     return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')).changesets : undefined;
@@ -59,7 +62,7 @@ describe('changesets', () => {
       const changelog = join(copy.directory, 'packages', name.slice('@mtl/'.length), 'CHANGELOG.md');
       expect(existsSync(changelog), changelog).toBe(true);
     }
-    // changesets of prereleases stay until the release, and are listed as used
+    // in prerelease mode, changesets are kept until the release, and listed as used
     const used = usedInPrereleases();
     for (const file of pending) {
       const stays = existsSync(join(copy.directory, '.changeset', file));

@@ -18,7 +18,8 @@ const whySkipped = isOnline ? '' : ' (skipped: neither the registry nor the cach
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 /**
- * A small part of packed-packages.test.mjs, for every change: the command that users install, without types.
+ * A small part of packed-packages.test.mjs that runs for every change: the command that users install,
+ * without types.
  */
 describe.runIf(isOnline)(`the command, packed and installed into an empty folder${whySkipped}`, () => {
   const mtl = (...words) =>

@@ -7,7 +7,7 @@ import { addonFoldersHere, platformFoldersFor, portableFolders } from '../releas
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const binaries = join(root, 'node_modules', '.bin');
 
-/** Returns the options of commands: the checkout's tools are first on PATH. */
+/** Returns the options for running a command. The checkout's tools are first on PATH. */
 const makeOptions = ({ cwd = root, env = {} } = {}) => ({
   cwd,
   encoding: 'utf8',
@@ -31,7 +31,7 @@ export function run(command, args, options) {
   return { status, stdout, output: `${stdout}${stderr}${error === undefined ? '' : error.message}` };
 }
 
-/** Like `run`, but asynchronous, so that several commands can run at once. */
+/** Does the same as `run`, but asynchronously, so that several commands can run at the same time. */
 export function runConcurrently(command, args, options) {
   return new Promise((resolve) => {
     const child = execFile(command, args, makeOptions(options), (error, stdout, stderr) => {
@@ -60,13 +60,13 @@ export function withDependencies(name, packages = publishedPackages()) {
   return [...found];
 }
 
-/** Returns the path of the tarball that pnpm packs for a package. */
+/** Returns the path of the tarball that pnpm writes for a package into `directory`. */
 export const locateTarball = ({ name, version }, directory) =>
   join(directory, `${name.replace('@', '').replace('/', '-')}-${version}.tgz`);
 
 /**
- * Packs every published package into `directory`, as a release does. Returns the tarballs by name. A build
- * without declarations is an error unless `hasTypes` is false.
+ * Packs every published package into `directory`, as a release does. Returns the paths of the tarballs by
+ * package name. Throws if a package was built without declarations, unless `hasTypes` is false.
  */
 export function packPackages(directory, { hasTypes = true } = {}) {
   mkdirSync(directory, { recursive: true });
@@ -80,9 +80,9 @@ export function packPackages(directory, { hasTypes = true } = {}) {
 }
 
 /**
- * Packs, for the platform of this machine, packages of the names and versions of the platform packages into
- * `directory`, with the addons of the local build; returns the tarballs by name. They load only on this
- * machine: the release builds addons that load on others.
+ * Packs this machine's platform packages into `directory`, with the addons of the local build. Returns the
+ * paths of the tarballs by package name. These packages load only on this machine; the addons that a release
+ * builds load on other machines, too.
  */
 export function packLocalBuilds(directory) {
   return packFolders(addonFoldersHere(root), { directory, build: 'Release' });
@@ -106,7 +106,7 @@ export function packWebAssembly(directory) {
   return packFolders(portableFolders(root), { directory, build: 'Wasm' });
 }
 
-/** Packs packages of platforms/ with the binaries in the folder `build` of the local builds. */
+/** Packs the given packages from platforms/ with the binaries of the local build named `build`. */
 function packFolders(folders, { directory, build }) {
   for (const { manifest, packageOf = 'kernels', directory: sources } of folders) {
     const folder = join(directory, 'binaries', manifest.name, 'package');
@@ -114,7 +114,7 @@ function packFolders(folders, { directory, build }) {
     const { scripts: _, devDependencies: __, ...published } = manifest;
     writeFileSync(join(folder, 'package.json'), JSON.stringify(published));
     const binaries = join(root, 'packages', packageOf, 'build', build);
-    // licences and the record of the sources are written for a release alone
+    // only a release writes the licences and the record of the sources
     for (const file of manifest.files.filter((each) => each.includes('.') && each !== 'built-from.json')) {
       const from = join(/^(lib)?mtl_/.test(file) ? binaries : sources, file);
       if (existsSync(from)) cpSync(from, join(folder, file));
@@ -126,20 +126,20 @@ function packFolders(folders, { directory, build }) {
   return new Map(folders.map(({ name, manifest }) => [name, locateTarball(manifest, directory)]));
 }
 
-/** Returns the platform packages that packages in `names` may depend on. */
+/** Returns the names of the platform packages on which the packages in `names` may depend. */
 const listPlatformPackages = (names, packages = publishedPackages()) =>
   names.flatMap((name) => Object.keys(packages.get(name).optionalDependencies ?? {}));
 
 /**
- * Installs one package with the packages of this repository below it into an empty folder, as a user's npm
- * would: ours from their tarballs, others from the registry or npm's cache, and no install script runs.
- * Platform packages are installed too unless `withPlatform` is false.
+ * Installs the package `name` into an empty folder, as a user's npm would. This repository's packages on
+ * which it depends are installed from their tarballs, and all other packages from the registry or npm's
+ * cache; no install script runs. Platform packages are installed too unless `withPlatform` is false.
  */
 export async function installPackage({ name, tarballs, directory, withPlatform = true }) {
   mkdirSync(directory, { recursive: true });
   writeFileSync(join(directory, 'package.json'), '{ "private": true, "type": "module" }\n');
   const names = withDependencies(name);
-  // the kernels as WebAssembly, which need a compiler of their own, are not packed
+  // the WebAssembly kernels are not packed, because they need a separate compiler
   const platforms = withPlatform ? listPlatformPackages(names).filter((each) => tarballs.has(each)) : [];
   const files = [...names, ...platforms].map((each) => tarballs.get(each));
   const flags = [

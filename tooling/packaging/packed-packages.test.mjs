@@ -31,11 +31,11 @@ beforeAll(() => {
 }, 480_000); // twenty seconds of a free machine, minutes of a busy one
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-// commands use one core each, but for compilers
+// commands use one core each, except compilers
 describe.concurrent('a packed package', () => {
   const checkTypes = (tarball) =>
-    // every package is ESM only: Node 20.19 can require() it, and TypeScript's resolution before Node 16 is
-    // not served
+    // every package is ESM only: Node 20.19 can require() it, and TypeScript's module resolution for versions
+    // before Node 16 is not supported
     runConcurrently('attw', [tarball, '--profile', 'esm-only', '--no-emoji', '--no-color']);
 
   it.each(names)('%s passes publint', async (name) => {
@@ -87,12 +87,12 @@ describe.concurrent('a packed package', () => {
 
 describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   const compiling = 480_000; // a minute of two free cores, several of busy ones
-  /** a compiler cache uses the checkout's results, for paths below `folder` */
+  /** Returns options that make a compiler cache reuse the checkout's results for paths below `folder`. */
   const compilingIn = (folder) => ({ cwd: folder, env: { CCACHE_BASEDIR: folder } });
   let addon;
   const installs = new Map();
 
-  /** Installs a package alone, once for all tests that do not change it; returns the folder. */
+  /** Installs a package alone, only once for all tests that do not change it. Returns the folder. */
   function installedAlone(name) {
     const folder = join(directory, 'alone', name.slice('@mtl/'.length));
     const install = installs.get(name) ?? installPackage({ name, tarballs, directory: folder });
@@ -222,7 +222,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
         const help = await runConcurrently(command, ['--help'], { cwd: folder, env });
         expect(help.status, help.output).toBe(0);
       }
-      // what a program shows in its README is not TypeScript
+      // the example in a program's README is not TypeScript
       if (programs.length === 0 || readExample(name) !== undefined) await runExample({ name, folder, env });
     },
     compiling,

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import ts from 'typescript';
 
-/** The line that precedes an example, for readers who have not run a TypeScript file yet. */
+/** The line before an example, for readers who have never run a TypeScript file. */
 const howToRun =
   'Saved as `example.mts` in [a folder with the packages](../../docs/guides/README.md#a-folder-with-the-packages), ' +
   '`npx tsx example.mts` runs it\n(Node 22.18 and newer: `node example.mts`):';
@@ -9,9 +9,12 @@ const howToRun =
 const fence = /^```(\w*)[^\n]*\n([\s\S]*?)^```$/gm;
 
 /**
- * Returns the example in a README: its first
- * ```ts block; the same code as JavaScript, with only the types removed; whether the text explains how to run it; and its output, if the next block is ```text.
- * Undefined for a README without a ```ts block.
+ * Returns the example in a README: the code in its first `ts` block; the same code as JavaScript, with only
+ * the
+ * types removed; true if the text explains how to run it, otherwise false; and its output, if the next block
+ * is
+ * a `text` block.
+ * Undefined for a README without a `ts` block.
  */
 export function readmeExample(path) {
   const readme = readFileSync(path, 'utf8');

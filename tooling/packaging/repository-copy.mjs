@@ -4,14 +4,14 @@ import { dirname, join } from 'node:path';
 import { root, run } from './packed-packages.mjs';
 
 /**
- * Copies the repository's tracked files (with uncommitted changes; only files that `wanted` accepts), and
- * commits them on the branch main of a new repository, with the tools of this checkout. The caller removes
- * the copy.
+ * Copies the repository's tracked files, with uncommitted changes, if `wanted` returns true for their paths.
+ * Commits them on the branch main of a new repository, which uses the tools of this checkout. The caller
+ * removes the copy.
  */
 export function copyRepository({ wanted = () => true } = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'mtl-copy-'));
   const list = run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard']).stdout;
-  // git lists files that are deleted but not committed, too
+  // git also lists files that are deleted but not committed
   const isThere = (path) => path !== '' && existsSync(join(root, path));
   for (const path of list.split('\0').filter((each) => isThere(each) && wanted(each))) {
     mkdirSync(dirname(join(directory, path)), { recursive: true });
@@ -24,7 +24,7 @@ export function copyRepository({ wanted = () => true } = {}) {
     if (status !== 0) throw new Error(output);
   };
   git('init', '--quiet', '--initial-branch=main');
-  // a link, which the pattern for a folder in .gitignore does not match
+  // node_modules is a link here, and the folder pattern in .gitignore does not match links
   appendFileSync(join(directory, '.git', 'info', 'exclude'), 'node_modules\n');
   git('add', '--all');
   git('commit', '--quiet', '--message=copy');

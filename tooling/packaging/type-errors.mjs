@@ -17,7 +17,10 @@ const options = {
   typeRoots: [join(root, 'tooling', 'node_modules', '@types')],
 };
 
-/** Reads the declarations of the language and of Node from the checkout, once for all programs. */
+/**
+ * Returns a host that reads the declarations of the language and of Node from the checkout, only once for all
+ * programs.
+ */
 function compilerHost() {
   const host = ts.createCompilerHost(options);
   const known = new Map();
@@ -33,10 +36,10 @@ function compilerHost() {
 const host = compilerHost();
 
 /**
- * Returns the type errors of the files `paths`, as strict as our own packages are checked, one line for each
- * error; imports are resolved from their folders.
+ * Returns the type errors in the files `paths`, one line for each error. They are checked as strictly as our
+ * own packages, and imports are resolved from their folders.
  *
- * @param how `checksDeclarations` also finds errors in declarations, which are taken as they are otherwise
+ * @param how `checksDeclarations`: true to also find errors in declarations, which are not checked by default
  */
 export function typeErrors(paths, { checksDeclarations = false } = {}) {
   const program = ts.createProgram(paths, { ...options, skipLibCheck: !checksDeclarations }, host);

@@ -1,6 +1,6 @@
 /**
- * Starts `job` for every item in order, and runs at most `limit` jobs at the same time.
- * @returns the promises by item; after one promise has failed, the later promises need no handler
+ * Starts `job` for every item in order, but runs at most `limit` jobs at the same time.
+ * @returns a promise for each item; after one promise has failed, the later promises need no handler
  */
 export function atMostAtOnce({ limit, items }, job) {
   const waiting = [];

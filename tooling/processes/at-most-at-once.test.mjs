@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { atMostAtOnce } from './at-most-at-once.mjs';
 
-/** Makes jobs that end on request, and a record of their events. */
+/** Makes jobs that end on request, and records their events. */
 function heldJobs() {
   const [ends, events] = [new Map(), []];
   const job = (item) => {

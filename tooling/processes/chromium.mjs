@@ -9,14 +9,14 @@ const flags = [
   ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
 ];
 
-/** The flags for a GPU: none, or a GPU in software. */
+/** The flags for each kind of GPU: none, or a GPU in software. */
 const gpuFlags = {
   none: ['--disable-gpu'],
   software: ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--enable-unsafe-swiftshader'],
 };
 
 /**
- * Starts the Chromium of this machine, with one empty page and a profile that `close` removes.
+ * Starts this machine's Chromium, with one empty page and a profile that `close` removes.
  *
  * @param {object} [options]
  * @param {keyof typeof gpuFlags} [options.gpu] default: none
@@ -24,7 +24,7 @@ const gpuFlags = {
  * @returns {Promise<import('playwright-core').BrowserContext>}
  */
 export function openChromium({ gpu = 'none', ...options } = {}) {
-  // playwright-core keeps a profile without a path in a temporary folder
+  // if the profile has no path, playwright-core keeps it in a temporary folder
   return chromium.launchPersistentContext('', {
     executablePath,
     args: [...flags, ...gpuFlags[gpu]],

@@ -2,8 +2,8 @@ import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 /**
- * Returns the path of a command as a shell would find it, or undefined. Also searches sbin, which contains
- * daemons.
+ * Returns the path of the command `name` as a shell would find it; undefined if it is not installed. Also
+ * searches sbin, which contains daemons.
  *
  * @param {string} name
  * @returns {string | undefined}

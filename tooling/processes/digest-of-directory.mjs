@@ -3,8 +3,8 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * Returns a digest of the names and bytes of all files in a directory and its subfolders. A test compares it
- * with the digest of the files that another program has read, to notice changes.
+ * Returns a digest of the names and contents of all files in a directory and its subfolders. A test compares
+ * it with the digest of the files that a different program has read, to detect changes.
  *
  * @param {string} directory
  * @returns {string} SHA-256, hexadecimal

@@ -1,18 +1,18 @@
 import { createServer } from 'node:net';
 
 /**
- * The range of ports. It is below the ports that Linux assigns to connections and to servers that request any
- * port (32768 and above), so Linux does not assign a port of this range between the check and the use of the
- * port.
+ * The first port and the number of ports to choose from. The range is below the ports that Linux assigns to
+ * connections and to servers that request any port (32768 and above), so Linux does not assign a port in this
+ * range between the check and the use of the port.
  */
 const [first, count] = [12_000, 20_000];
-/** The distance between the first ports of two processes that started one after the other. */
+/** The distance between the first ports that are tried by two processes with consecutive process ids. */
 const stride = 61;
 
 let next = process.pid * stride;
 
 /**
- * Returns a port of the loopback interface on which no process listens. Each call returns another port.
+ * Returns a port of the loopback interface on which no process listens. Each call returns a different port.
  *
  * @returns {Promise<number>}
  */

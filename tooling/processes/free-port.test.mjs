@@ -15,7 +15,7 @@ it('leaves out a port that something listens on', async () => {
   const taken = (await freePort()) + 1;
   const server = createServer().listen(taken, '127.0.0.1');
   onTestFinished(() => void server.close());
-  // if another process already listens on this port, the port is taken, too
+  // if a different process already listens on this port, the port is also taken
   await Promise.race([once(server, 'listening'), once(server, 'error')]);
   expect(await freePort()).not.toBe(taken);
 });

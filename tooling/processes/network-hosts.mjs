@@ -20,8 +20,8 @@ export function networkHostsProblem() {
   return ip('netns', 'add', name) ?? ip('netns', 'delete', name);
 }
 /**
- * Waits until the kernel reports that an interface is up. A new interface is up only after a moment, and
- * programs cannot use it before.
+ * Waits until the kernel reports that the host's interface is up. A new interface is up only after a moment,
+ * and programs cannot use it before.
  */
 function waitUntilUp(name) {
   const deadline = Date.now() + 10_000;
@@ -32,20 +32,21 @@ function waitUntilUp(name) {
   }
 }
 /**
- * Two hosts on one machine: network namespaces joined by a cable.
+ * Two hosts on one machine: network namespaces joined by a virtual cable.
  *
  * @typedef {object} NetworkHosts
- * @property {(host: number) => readonly string[]} choosePrefix the words to put before a command, so that it
- *   runs on host 0 or 1
- * @property {(host: number) => string} formatAddress the address of host 0 or 1
+ * @property {(host: number) => readonly string[]} choosePrefix returns the words to put before a command, so
+ * that
+ *   it runs on host 0 or 1
+ * @property {(host: number) => string} formatAddress returns the address of host 0 or 1
  * @property {string} socketInterface the name of the interface on both hosts
  * @property {() => void} cut disconnects the cable, so that packets are lost without an error
  * @property {() => void} remove
  */
 
 /**
- * Makes two hosts, which needs root and iproute2. The names of the hosts are unique to this process. Hosts
- * that are not removed are removed at the end of the process.
+ * Makes two hosts, which needs root and iproute2. The names of the hosts are unique to this process. At the
+ * end of the process, remaining hosts are removed.
  *
  * @returns {NetworkHosts}
  */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * Returns the steps in a metrics.jsonl, which holds records of evaluations too.
+ * Returns the steps in a metrics.jsonl, which also contains records of evaluations.
  *
  * @param {string} path
  * @returns {Record<string, number>[]}

@@ -1,7 +1,8 @@
 import { appendFileSync, mkdirSync } from 'node:fs';
 
 /**
- * Notes that a test has seen ranks communicate over an engine; `npm test` prints how often each was.
+ * Records that a test has seen ranks communicate over `engine`. `npm test` prints how often each engine was
+ * used.
  *
  * @param {string} engine
  * @returns {void}

@@ -1,8 +1,8 @@
 import { appendFileSync, mkdirSync } from 'node:fs';
 
 /**
- * Records that tests have run the kernels of an instruction set on this processor. `npm test` lists these
- * instruction sets.
+ * Records that tests have run the kernels of the instruction set `name` on this processor. `npm test` lists
+ * these instruction sets.
  *
  * @param {string} name
  * @returns {void}

@@ -3,7 +3,7 @@ import { pathToFileURL } from 'node:url';
 
 /**
  * Runs `work` in this process as if it were a program: its output is passed to `onWrite`, an exit of the
- * process ends only `work`, and listeners of `work` on the streams are removed. Calls run one after the
+ * process ends only `work`, and stream listeners that `work` has added are removed. Calls run one after the
  * other, because streams and console belong to the whole process.
  *
  * @template T
@@ -34,7 +34,7 @@ export async function asProgram(work, onWrite) {
     ended ??= Number(code ?? process.exitCode ?? 0);
     throw new Error(`the program ends with ${ended}`);
   };
-  // the console of a test runner writes to streams of the runner
+  // a test runner's console writes to the runner's own streams
   globalThis.console = new Console(process.stdout, process.stderr);
   try {
     const result = await work();
@@ -52,8 +52,8 @@ export async function asProgram(work, onWrite) {
 let numRuns = 0;
 
 /**
- * Runs a built program in this process. To test signals, failing streams and crashes, use `runProgram`, which
- * starts a separate process and takes half a second more.
+ * Runs a built program in this process. Tests of signals, failing streams and crashes need `runProgram`
+ * instead, which starts a separate process and takes half a second longer.
  *
  * @param {Omit<import('./run-program.mjs').RunProgramOptions, 'onOutput'>} options
  * @returns {Promise<import('./run-program.mjs').ProgramRun>}

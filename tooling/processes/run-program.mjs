@@ -2,16 +2,16 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 
 /**
- * The end of a program.
+ * How a program ended: its exit code, null after a signal, and its output.
  *
  * @typedef {{ readonly code: number | null, readonly output: string }} ProgramRun
  */
 
 /**
- * A program, and options with which it is started.
+ * A program, and the options with which it is started.
  *
  * @typedef {object} RunProgramOptions
- * @property {string} program the built program
+ * @property {string} program the path of the built program
  * @property {readonly string[]} flags
  * @property {string} directory the working directory
  * @property {((output: string, kill: (signal: NodeJS.Signals) => void) => void) | undefined} [onOutput]

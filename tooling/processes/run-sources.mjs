@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 const loader = new URL('../vitest/typescript-loader.mjs', import.meta.url).href;
 
 /**
- * Runs a TypeScript program of the checkout on the sources of all packages, so that no build is needed.
+ * Runs a TypeScript program of the checkout with the sources of all packages, so that no build is needed.
  * Returns its exit status.
  */
 export function runSources(program, args) {

@@ -23,7 +23,7 @@ export function slurmProblem() {
  * A Slurm cluster on this machine, with separate keys, ports and folders.
  *
  * @typedef {object} SlurmCluster
- * @property {Readonly<Record<string, string>>} env for srun and sbatch
+ * @property {Readonly<Record<string, string>>} env the environment variables for srun and sbatch
  * @property {() => Promise<void>} stop
  */
 
@@ -36,7 +36,7 @@ export function slurmProblem() {
  */
 export async function startSlurm(directory, { numCpus }) {
   const [controlPort, nodePort] = [await freePort(), await freePort()];
-  // munged requires that its socket is in a folder that other users can enter but not write to
+  // munged requires that its socket is in a folder that other users may enter but not write to
   chmodSync(directory, 0o755);
   for (const folder of ['munge', 'state', 'spool']) mkdirSync(join(directory, folder), { mode: 0o755 });
   const munge = (name) => join(directory, 'munge', name);

@@ -2,7 +2,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
-/** Makes a separate folder for a test file, with functions that write files into it; `remove` deletes it. */
+/**
+ * Makes a separate folder for a test file, with functions that write files to it. `remove` deletes the
+ * folder.
+ */
 export function testFolder(name) {
   const path = mkdtempSync(join(tmpdir(), `mtl-${name}-`));
   const write = (file, text, options) => {

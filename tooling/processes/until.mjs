@@ -1,5 +1,6 @@
 /**
- * Polls for something that another process does. Rejects after `limitMs`, 60 seconds unless given.
+ * Polls until `reached` returns true, to wait for something that a different process does. Rejects after
+ * `limitMs`, 60 seconds by default.
  *
  * @param {() => boolean} reached
  * @param {{ readonly limitMs?: number }} [options]

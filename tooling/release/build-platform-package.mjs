@@ -10,7 +10,7 @@ import { portableOneDnn } from './portable-onednn.mjs';
 import { runStep } from './run-step.mjs';
 
 const entryPoints = fileURLToPath(new URL('entry-points.map', import.meta.url));
-/** libstdc++ and all else that is not called from outside stay inside. */
+/** The linker flags: libstdc++, and everything else that is not called from outside, is not exported. */
 const linkerFlags = `-static-libstdc++ -Wl,--gc-sections -Wl,--version-script=${entryPoints} -s`;
 
 /**
@@ -68,7 +68,7 @@ function findCompiler({ cpu, cache }) {
   return { compiler, options, cached: join(cache, cpu) };
 }
 
-/** Returns the licences of what GCC's runtime libraries bring into every package. */
+/** Returns the licences of the GCC runtime libraries' code that every package contains. */
 function runtimeLicenses() {
   return {
     'GCC-RUNTIME-COPYRIGHT': '/usr/share/doc/libgomp1/copyright', // with the runtime library exception
@@ -77,8 +77,8 @@ function runtimeLicenses() {
 }
 
 /**
- * Returns the licence of NVIDIA's runtime, which is linked into the CUDA library. The licence is in the CUDA
- * toolkit or in NVIDIA's wheel.
+ * Returns the licence of NVIDIA's runtime, which is linked into the CUDA library. Finds the licence in the
+ * CUDA toolkit or in NVIDIA's wheel.
  */
 function cudaLicenses() {
   const toolkits = [process.env.CUDA_HOME, process.env.CUDA_PATH, '/usr/local/cuda'].filter(Boolean);
@@ -97,9 +97,9 @@ function cudaLicenses() {
 
 /**
  * Compiles the addon or library of a platform package so that it runs on any machine of this platform: its
- * libraries are linked into it, and it exports only the symbols that are called. Puts the result, the
- * licences and built-from.json into the folder of the package. Libraries are built below `cache`, once for
- * all checkouts that use the same cache. `withCuda`: true if everything for GPUs must be built, too.
+ * libraries are linked into it, and it exports only the symbols that are called. Writes the result, the
+ * licences and built-from.json to the package's folder. Libraries are built below `cache`, once for all
+ * checkouts that use the same cache. If `withCuda` is true, everything for GPUs must be built, too.
  */
 export function buildPlatformPackage({ root, cache, platform, withCuda }) {
   const { name, directory, part, packageOf, cpu } = platform;

@@ -4,9 +4,9 @@ import { lowestGlibc } from '../native/lowest-glibc.mjs';
 import { isAbove, readDynamic } from './read-dynamic.mjs';
 
 const mebibyte = 1 << 20;
-/** Largest number of bytes of a package: users wait for its download. */
+/** The maximum size of a package in bytes, because users wait for its download. */
 const maximumBytes = 40e6;
-/** Libraries that every machine with glibc and Node.js has: Node.js itself needs libgcc. */
+/** Libraries that every machine with glibc and Node.js has (Node.js itself needs libgcc). */
 const ofEveryMachine = [
   'libc.so.6',
   'libm.so.6',
@@ -17,16 +17,19 @@ const ofEveryMachine = [
   'ld-linux-x86-64.so.2',
   'ld-linux-aarch64.so.1',
 ];
-/** Versions of libgomp, which is bundled, and of libgcc, which have not changed for ten years. */
+/**
+ * The prefixes of symbol versions in libgomp, which is bundled, and in libgcc. They have not changed for ten
+ * years.
+ */
 const ofKnownLibraries = new Set(['GOMP', 'OMP', 'GCC']);
 const ofNode = /^(napi|node_api)_/;
 const offered =
   /^(napi_register_module_v\d+|node_api_module_get_api_version_v\d+|mtl_cuda_library|mtl_gloo_api)$/;
 
 /**
- * Returns the reasons, one line each, why a shared library of a platform package would not run on every
- * machine of its platform, or would disturb other libraries in its process. `bundled` lists the files next to
- * the library.
+ * Returns the reasons, one line each, why a platform package's shared library would not run on every machine
+ * of its platform, or would disturb other libraries in its process. `bundled` lists the files next to the
+ * library.
  */
 export function libraryProblems(path, { bundled = [], isOurs = true } = {}) {
   const { needed, runPath, versions, defined, missing } = readDynamic(path);
@@ -49,7 +52,7 @@ export function libraryProblems(path, { bundled = [], isOurs = true } = {}) {
   ];
 }
 
-/** Returns the problems of the manifest of a platform package. */
+/** Returns the problems in a platform package's manifest. */
 export function manifestProblems({ name, version, os, cpu, libc, scripts = {}, ...rest }, versionOfPackage) {
   const [, platform, arch] = /-(\w+)-(\w+)$/.exec(name);
   return [
@@ -67,7 +70,7 @@ export function manifestProblems({ name, version, os, cpu, libc, scripts = {}, .
 }
 
 /**
- * Checks a built platform package. If it has problems, prints them and ends the process; otherwise prints the
+ * Checks a built platform package. If it has problems, prints them and ends the process. Otherwise prints the
  * package's size.
  */
 export function checkPlatformPackage({ name, directory, manifest }) {

@@ -20,7 +20,7 @@ export function mirrorOfMachine() {
 }
 
 /**
- * Returns options for apt. With these, apt uses a separate list of sources below `directory`, and does not
+ * Returns options for apt, with which it uses a separate list of sources below `directory`, and does not
  * change the machine's own lists and caches.
  */
 function aptOptions({ directory, release }) {
@@ -42,8 +42,8 @@ function aptOptions({ directory, release }) {
 /**
  * Downloads the sources of a Debian package with Debian's patches, and unpacks them below `directory`, unless
  * they are already there. apt verifies them with the signed index. `release` may be newer than the release on
- * which the sources are compiled. The glibc of the release on which they are compiled determines the machines
- * on which the result runs. Returns the folder and the version.
+ * which the sources are compiled, because only the glibc of the compiling release determines on which
+ * machines the result runs. Returns the folder and the version.
  */
 export function debianSource({ name, directory, release = 'trixie' }) {
   const unpacked = join(directory, name);
@@ -62,7 +62,7 @@ export function debianSource({ name, directory, release = 'trixie' }) {
     const description = readdirSync(downloads).find((file) => file.endsWith('.dsc'));
     const partial = `${unpacked}.partial`;
     rmSync(partial, { recursive: true, force: true });
-    // --no-check: apt has checked the hashes against the signed index
+    // --no-check, because apt has checked the hashes against the signed index
     runStep('dpkg-source', ['--no-check', '-x', join(downloads, description), partial]);
     renameSync(partial, unpacked);
   }

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * An npm registry on loopback that serves only the tarballs in folders, so that packages can be tested as
- * users will install them. It has one version of each package.
+ * An npm registry on loopback that serves only the tarballs in the given folders, so that packages can be
+ * tested
+ * as users will install them. It has one version of each package.
  *   node local-registry.mjs --port PORT FOLDER...
  */
 import { spawnSync } from 'node:child_process';
@@ -12,7 +13,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync } from 'node:zlib';
 
-/** Returns the package.json of a tarball, which is in its one folder, whatever that is called. */
+/** Returns the package.json in a tarball. It is in the tarball's only top folder, which may have any name. */
 export function readManifest(tarball) {
   const { stdout, status } = spawnSync(
     'tar',
@@ -30,7 +31,7 @@ export function readManifest(tarball) {
 const computeIntegrity = (tarball) =>
   `sha512-${createHash('sha512').update(readFileSync(tarball)).digest('base64')}`;
 
-/** Serves the tarballs; resolves to the server, which listens on 127.0.0.1. */
+/** Serves the tarballs in `folders`. Resolves to the server, which listens on 127.0.0.1. */
 export function startRegistry({ folders, port = 0 }) {
   const tarballs = folders.flatMap((folder) =>
     readdirSync(folder)

@@ -27,8 +27,8 @@ export function platformFolders(root) {
 }
 
 /**
- * Returns the packages that run on every platform, in the same form as `platformFolders`. There is one: the
- * kernels as WebAssembly.
+ * Returns the packages that run on every platform, in the same form as `platformFolders`. There is only one:
+ * the WebAssembly kernels.
  */
 export function portableFolders(root) {
   return folders(root)
@@ -53,8 +53,8 @@ export function platformFoldersToBuild(root) {
 }
 
 /**
- * Returns the platform packages that contain an addon. A checkout can use these addons instead of compiling
- * its own.
+ * Returns the platform packages for this machine that contain an addon. A checkout can use these addons
+ * instead of compiling its own.
  */
 export function addonFoldersHere(root) {
   return platformFoldersHere(root).filter(({ isAddon }) => isAddon);

@@ -7,7 +7,7 @@ import { buildLibrary } from './build-library.mjs';
  * GPU support, and no tools.
  */
 function oneDnnOptions(version) {
-  // 3.0 renamed the options, and has a graph component
+  // version 3.0 renamed the options, and has a graph component
   const prefix = Number.parseInt(version, 10) < 3 ? 'DNNL' : 'ONEDNN';
   return [
     ...[`-D${prefix}_LIBRARY_TYPE=STATIC`, `-D${prefix}_CPU_RUNTIME=OMP`, `-D${prefix}_GPU_RUNTIME=NONE`],
@@ -25,9 +25,9 @@ function oneDnnOptions(version) {
 }
 
 /**
- * Returns true for the sources of primitives that are not needed. oneDNN would compile these sources in any
- * case, and this would take most of the time. The linked code does not refer to them; if it did,
- * checkPlatformPackage would report the missing symbols.
+ * Returns true for the sources of primitives that are not needed. oneDNN would always compile these sources,
+ * which would take most of the time. The linked code does not refer to them. If it did, checkPlatformPackage
+ * would report the missing symbols.
  */
 const isOfOtherPrimitive = (path) =>
   /(^|\/)(rnn|lrn|prelu|shuffle)\/|conv(olution)?[._\d]|_convolution|deconv|pool|normalization|softmax|resampling|(ref|simple)_(shuffle|prelu|lrn|sum|concat|reduction|inner)|(gemm|x8s8s32x|brgemm|bf16)_inner_product\.|uni_(eltwise|reduction|binary|xf16_sum)/.test(
@@ -45,7 +45,7 @@ function leaveOutOtherPrimitives(folder) {
  * finds this build.
  */
 export function portableOneDnn(directory) {
-  // Debian's patches ask for spdlog, which only logging uses, and that is off
+  // Debian's patches require spdlog, although only logging uses it, and logging is off
   const spdlog = join(directory, 'no-spdlog');
   mkdirSync(spdlog, { recursive: true });
   writeFileSync(join(spdlog, 'spdlogConfig.cmake'), '');

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The prepack script of every platform package: refuses one that has not been built. */
+/** The prepack script of every platform package. It fails if the package has not been built. */
 import { existsSync, readFileSync } from 'node:fs';
 
 const { name, files } = JSON.parse(readFileSync('package.json', 'utf8'));

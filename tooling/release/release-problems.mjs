@@ -1,6 +1,6 @@
 /**
  * Returns the problems with the versions of packages that are released together. If `tag` is given, the
- * versions are compared with this tag.
+ * versions must also match this tag.
  */
 export function versionProblems({ versions, tag }) {
   const distinct = [...new Set(versions)];
@@ -11,15 +11,15 @@ export function versionProblems({ versions, tag }) {
     : [`the tag is ${tag}, the changesets make ${expected}: tag that`];
 }
 
-/** Returns the tag of npm for a version: a prerelease has its own tag, such as `alpha`. */
+/** Returns the npm tag for a version. A prerelease has its own tag, such as `alpha`. */
 export function chooseDistTag(version) {
   return /-([a-z]+)/.exec(version)?.[1] ?? 'latest';
 }
 
 /**
- * Returns problems because of which npm would refuse one of the packages with these manifests. They are
- * checked first, because npm could otherwise refuse a package after others have been published. `changes`:
- * uncommitted changes.
+ * Returns the problems that would make npm reject a package with one of the given manifests. They are checked
+ * before publishing, because npm could otherwise reject a package after other packages have been published.
+ * `changes`: uncommitted changes.
  */
 export function releaseProblems({ manifests, isDry, changes }) {
   const problems = changes === '' ? [] : [`the checkout has changes, commit them:\n${changes}`];
@@ -28,8 +28,7 @@ export function releaseProblems({ manifests, isDry, changes }) {
       problems.push(`${name}: "publishConfig" has no "access": "public"`);
     if (publishConfig.provenance !== true)
       problems.push(`${name}: "publishConfig" has no "provenance": true`);
-    // for provenance, npm requires that the package names the repository of the workflow that publishes the
-    // package
+    // for provenance, npm requires that the package names the repository of the workflow that publishes it
     if (!isDry && repository === undefined)
       problems.push(`${name}: "repository" is missing, which provenance needs`);
   }

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * The steps of a release in the checkout of this file, which release.mjs calls. Ends at the first that fails.
+ * The steps of a release in this file's checkout, which release.mjs calls. Ends at the first step that fails.
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -28,7 +28,7 @@ const platformsHere = () => platformFoldersToBuild(root).filter(({ isAddon }) =>
 const cache = process.env.MTL_RELEASE_CACHE ?? join(root, '.cache', 'release');
 const env = toolEnvironment();
 const tarballs = join(root, '.cache', 'tarballs');
-/** Seconds from the tarballs to the end of the first step, as README promises. */
+/** The seconds from the tarballs to the end of the first step that the README promises. */
 const promisedSeconds = 15;
 
 /** Returns the manifests of all packages that this machine publishes. */
@@ -64,7 +64,7 @@ function raiseVersions() {
     ...[...platformFolders(root), ...portableFolders(root)].map(({ manifest }) => manifest),
   ];
   const versions = manifests.map(({ version }) => version);
-  // a workflow of GitHub that a tag has started
+  // the tag is defined only in a GitHub workflow that a tag has started
   const tag = process.env.GITHUB_REF_TYPE === 'tag' ? process.env.GITHUB_REF_NAME : undefined;
   const problems = versionProblems({ versions, tag });
   if (problems.length > 0) throw new Error(problems.join('\n'));
@@ -107,8 +107,8 @@ function publish(packed) {
 }
 
 /**
- * Records what a fresh checkout compares with its sources, and checks the download by
- * (tooling/bootstrap/platform-addons.mjs).
+ * Records the hashes with which a fresh checkout compares its sources and the download (see
+ * tooling/bootstrap/platform-addons.mjs).
  */
 function recordPlatformPackages(packed) {
   for (const { name, directory, manifest, packageOf } of addonFoldersHere(root)) {

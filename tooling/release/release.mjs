@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * npm run release: versions, builds, checks and publishes all packages. With --dry-run it works in a copy of
+ * npm run release: versions, builds, checks and publishes all packages. With --dry-run, works in a copy of
  * the checkout and publishes nothing.
  */
 import { spawnSync } from 'node:child_process';

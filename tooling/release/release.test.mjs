@@ -43,7 +43,7 @@ describe('platform packages', () => {
       const { version, optionalDependencies } = packages.get(`@mtl/${packageOf}`);
       expect(manifestProblems(manifest, version)).toEqual([]);
       // when pnpm packs a package, it replaces `workspace:*` by the exact version; users with a GPU install
-      // the CUDA library themselves
+      // the CUDA library explicitly
       expect(optionalDependencies[name]).toBe(isAddon ? 'workspace:*' : undefined);
     },
   );
@@ -79,7 +79,7 @@ describe('the package of the CUDA library, with a library that stands in', () =>
   const source = 'int GOMP_parallel(void);\nint mtl_cuda_library(void) { return GOMP_parallel(); }\n';
 
   function writePackage(librarySource, { licenses = true } = {}) {
-    // with a version, as the symbols of libgomp have one
+    // the symbol has a version, as the symbols of libgomp do
     folder.write('gomp.map', 'GOMP_1.0 { global: GOMP_parallel; };\n');
     const versions = `-Wl,-soname,libgomp.so.1,--version-script=${join(folder.path, 'gomp.map')}`;
     const gomp = compiled('gomp', 'int GOMP_parallel(void) { return 1; }\n', [versions]);

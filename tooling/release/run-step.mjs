@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 
 /**
  * Runs a command to its end and returns its standard output. If the command fails, prints its output and
- * throws.
+ * throws an error.
  */
 export function runStep(command, args, { cwd, env = {}, input } = {}) {
   const { status, signal, stdout, stderr, error } = spawnSync(command, args, {

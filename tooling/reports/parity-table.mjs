@@ -12,10 +12,10 @@ const describeMesh = ({ sizes }) => {
   const axes = Object.entries(sizes).map(([axis, size]) => `${axis} ${size}`);
   return axes.length === 0 ? 'one process' : axes.join(' x ');
 };
-/** 1F1B is what a pipeline has that names none. */
+/** A pipeline whose layout names no schedule uses 1F1B. */
 const nameSchedule = ({ traits }) => traits.find((trait) => schedule.test(trait)) ?? '1f1b';
 
-/** Returns the largest differences of each group of layouts, as a table in Markdown. */
+/** Returns the largest differences in each group of layouts, as a Markdown table. */
 function table(results, { title, groupOf }) {
   const groups = groupBy(results, groupOf);
   const head = [
@@ -47,10 +47,10 @@ const largest = (values) => {
 
 /**
  * Writes the results of `npm run dev -- parity --json FILE` as Markdown: a table with a row for each mesh
- * and, for layouts with a pipeline, a table with a row for each schedule. Numbers are the largest relative
+ * and, for layouts with a pipeline, a table with a row for each schedule. The values are the largest relative
  * differences from a single process, over all steps and all layouts of a row.
  *
- * @throws {Error} when a layout was out of bounds, because a report must not contain such results
+ * @throws {Error} if a layout was out of bounds, because a report must not contain such results
  */
 export function parityTables(results) {
   const bad = results.filter(({ isGood }) => !isGood).map(({ name }) => name);

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * Makes the skeleton of a package: node tooling/scaffold/new-package.mjs NAME "DESCRIPTION" [DEPENDENCY ...]
- * where DEPENDENCY is the short name of a workspace package in a lower layer (see
+ * where each DEPENDENCY is the short name of a workspace package in a lower layer (see
  * tooling/checks/boundaries.mjs).
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -28,7 +28,7 @@ const files = {
     name: `@mtl/${name}`,
     version: '0.0.0',
     description,
-    // add the words that users look for it by
+    // the package's author adds the words that its users search for
     keywords: ['transformer', 'training', 'megatron', 'typescript'],
     license: 'Apache-2.0',
     author: 'The authors of @mtl',

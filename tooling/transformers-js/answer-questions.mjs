@@ -1,12 +1,12 @@
 const oneThread = { intraOpNumThreads: 1 };
 
 /**
- * Answers questions about ONNX directories with transformers.js, in Node and in browsers.
+ * Answers questions about models in ONNX directories with transformers.js, in Node and in browsers.
  *
- * @param {any} library transformers.js
+ * @param {any} library the module of transformers.js
  * @param {readonly (import('./ask-transformers-js.mjs').TransformersJsQuestion & { readonly name: string,
- *   readonly parent: string })[]} questions each with the name of the directory, and the path or address of
- *   the folder that contains it
+ *   readonly parent: string })[]} questions each with the directory's name, and with the path or URL of its
+ *   parent folder
  * @returns {Promise<string>} the answers in JSON
  */
 export async function answerQuestions(library, questions) {
@@ -26,7 +26,7 @@ export async function answerQuestions(library, questions) {
   return JSON.stringify(answers, (_, value) => (typeof value === 'bigint' ? Number(value) : value));
 }
 
-/** Returns a batch of sequences of tokens, padded on the left as a pipeline pads texts. */
+/** Returns a batch of the token sequences, padded on the left, as a pipeline pads texts. */
 function pad({ Tensor }, sequences) {
   const length = Math.max(...sequences.map((tokens) => tokens.length));
   const padded = (tokens, filler) => [...new Array(length - tokens.length).fill(filler), ...tokens];
@@ -75,7 +75,7 @@ async function askPipeline({ pipeline, Tensor }, { name, options, task, calls })
   return { results };
 }
 
-/** Classifies pairs of texts, which the pipeline does not take. */
+/** Computes the logits of each text pair without a pipeline, because pipelines do not accept pairs. */
 async function classifyPairs(
   { AutoModelForSequenceClassification, AutoTokenizer },
   { name, options, pairs },

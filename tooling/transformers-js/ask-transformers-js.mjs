@@ -3,19 +3,21 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The folder where `npm run dev -- transformers-js` installs the library. */
+/** The folder into which `npm run dev -- transformers-js` installs transformers.js. */
 export const transformersJsFolder = fileURLToPath(new URL('../build/transformers-js', import.meta.url));
 
-/** The module that answers questions, in Node and in browsers. */
+/** The path of the module that answers questions, in Node and in browsers. */
 export const answerQuestionsFile = fileURLToPath(new URL('answer-questions.mjs', import.meta.url));
 
-/** True where `npm run dev -- transformers-js` has installed it. */
+/** True if `npm run dev -- transformers-js` has installed transformers.js. */
 export const hasTransformersJs = existsSync(join(transformersJsFolder, 'installed.json'));
 
 /**
- * A question about a directory. It asks for one of the following. Logits of a GPT after sequences of tokens,
- * which are one batch, padded on the left; with a `count`, the most likely tokens after each sequence.
- * Results of calls of a pipeline, each call with its arguments. Classes of pairs of texts.
+ * A question about the model in an ONNX directory. `sequences` asks a GPT for the logits after each token;
+ * the
+ * sequences are one batch, padded on the left. With a `count`, it asks for the next `count` tokens of each
+ * sequence instead, by greedy decoding. `pipeline` asks for the results of calls, each with its arguments.
+ * `pairs` asks for the logits of text pairs.
  *
  * @typedef {{
  *   readonly directory: string,
@@ -28,8 +30,9 @@ export const hasTransformersJs = existsSync(join(transformersJsFolder, 'installe
  */
 
 /**
- * The logits [position][token] of each sequence, the most likely tokens after each sequence, and the results
- * of the pipeline's calls or the logits of each pair.
+ * The answer to a question: the logits [position][token] of each sequence, the tokens decoded after each
+ * sequence
+ * (`greedy`), and the results of the pipeline's calls or the logits of each pair (`results`).
  *
  * @typedef {{
  *   readonly logits: readonly (readonly (readonly number[])[])[],
@@ -39,7 +42,7 @@ export const hasTransformersJs = existsSync(join(transformersJsFolder, 'installe
  */
 
 /**
- * Asks transformers.js about directories, in a separate process.
+ * Asks transformers.js the given questions, in a separate process.
  *
  * @param {readonly TransformersJsQuestion[]} questions
  * @returns {readonly TransformersJsAnswer[]} an answer to each question

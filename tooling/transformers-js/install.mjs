@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
  * npm run dev -- transformers-js: installs transformers.js with ONNX Runtime for Node and for browsers, as
- * their authors compiled them, into tooling/build/transformers-js. Tests of ONNX directories and of web pages
- * run models with these packages. No package of this project depends on them. Versions and checksums are in
- * package-lock.json; no script of a package runs, and nothing is compiled.
+ * compiled by their authors, into tooling/build/transformers-js. Tests of ONNX directories and of web pages
+ * run models with these packages. No package in this project depends on them. Versions and checksums are in
+ * package-lock.json; no install script runs, and nothing is compiled.
  */
 import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

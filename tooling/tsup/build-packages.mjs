@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- build:packages, npm run dev -- build:types: builds what is not built yet of all packages and
- * apps with tsup, without and with declarations. One process does it: a process for each package takes four
- * times the CPU time, most of it to start pnpm and to load tsup.
+ * npm run dev -- build:packages, npm run dev -- build:types: builds all packages and apps that are not up to
+ * date with tsup, without and with declarations. A single process builds all packages: a process per package
+ * would take four times the CPU time, mostly to start pnpm and to load tsup.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -29,16 +29,16 @@ const findConfig = (folder) =>
 const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'));
 
 /**
- * The name of the folder in which a package is built. The folder is next to dist/, so that relative paths in
- * source maps stay valid. Its name ends with the process id
+ * The prefix of the name of the folder in which a package is built; the process id follows. The folder is
+ * next to dist/, so that relative paths in source maps stay valid.
  */
 const asideName = 'dist-aside-';
 
 /** Folders that no build reads. */
 const unread = new Set(['node_modules', 'dist', 'build', 'test', 'bench', 'fixtures']);
 /**
- * Returns true for a file or folder that no build reads: one of the folders in `unread`, a hidden folder such
- * as turbo's logs, or a build in progress.
+ * Returns true for the name of a file or folder that no build reads: a name in `unread`, a hidden folder such
+ * as turbo's logs, or the folder of a build in progress.
  */
 const isUnread = (name) => unread.has(name) || name.startsWith('.') || name.startsWith(asideName);
 
@@ -65,8 +65,8 @@ function computeHash(folders, others = []) {
 }
 
 /**
- * Returns a digest of the files in dist/ (either the code or the declarations), without files that remain
- * from earlier builds.
+ * Returns a digest of the files in dist/ for which `isWanted` is true (either the code or the declarations),
+ * without the files in `superseded`, which remain from earlier builds.
  */
 function digestOutputs(folder, isWanted, superseded = {}) {
   const dist = join(folder, 'dist');
@@ -79,7 +79,11 @@ function digestOutputs(folder, isWanted, superseded = {}) {
 
 const isCode = (path) => !isDeclaration(path);
 
-/** Packages and apps that tsup builds, lower ones first: { name, folder, inputs }. */
+/**
+ * Returns the packages and apps that tsup builds, as { name, folder, inputs }. A package comes after the
+ * packages on which it depends. `inputs` is a digest of the sources, including the sources of these lower
+ * packages.
+ */
 function listPackages(root) {
   const folders = ['packages', 'apps'].flatMap((kind) =>
     existsSync(join(root, kind)) ? readdirSync(join(root, kind)).map((entry) => join(root, kind, entry)) : [],
@@ -90,7 +94,7 @@ function listPackages(root) {
       .map((folder) => [folder, readJson(join(folder, 'package.json'))]),
   );
   const folderByName = new Map([...manifests].map(([folder, { name }]) => [name, folder]));
-  // bundled into some packages, and what all are built with
+  // inputs for all builds: tools, some of which are bundled into packages, and settings
   const common = computeHash(
     ['native', 'tsup'].map((entry) => join(root, 'tooling', entry)),
     ['pnpm-lock.yaml', 'tsconfig.json'].map((entry) => readFileSync(join(root, entry), 'utf8')),
@@ -132,7 +136,7 @@ function writeStamps(stamps, written) {
   renameSync(`${stamps}.${process.pid}`, stamps);
 }
 
-/** Builds the code of packages in separate folders, and moves all of it into place at the end. */
+/** Builds the code of `packages` in separate folders, and moves all builds into place at the end. */
 async function buildAllCode(packages, written) {
   const before = process.cwd();
   const aside = `${asideName}${process.pid}`;
@@ -166,16 +170,17 @@ async function buildDeclarations({ root, all, packages, written }) {
 }
 
 /**
- * Builds the packages and apps of the checkout `root` that are not up to date: their sources or the sources
- * of a lower package have changed since `stamps` was written, or their dist/ has changed. Returns their
- * names. Commands that run during the build always find complete builds, because new builds are made in
- * separate folders, and all are moved into place at the end.
+ * Builds the packages and apps of the checkout `root` that are not up to date: their sources or a lower
+ * package's sources have changed since `stamps` was written, or their dist/ has changed. Returns their names.
+ * Commands that run during the build always find complete builds, because new builds are made in separate
+ * folders, and all are moved into place at the end.
  *
  * @param declarations true to build declarations, too, for all packages whose declarations do not match the
  *   code.
- *   Default: only for packages that already have declarations
- * @throws Error of tsup, with the name of the package, and then no code is moved into place; or an error with
- *   the types that declarations cannot name, and then no declarations are moved into place
+ *   Default: only if a package already has declarations
+ * @throws Error of tsup, whose message begins with the package's name (no code is then moved into place); or
+ * an
+ *   error that lists the types that declarations cannot name (no declarations are then moved into place)
  */
 export async function buildPackages({ root, stamps, declarations = false }) {
   const written = existsSync(stamps) ? readJson(stamps) : {};
@@ -188,7 +193,7 @@ export async function buildPackages({ root, stamps, declarations = false }) {
     return declared !== 'none' && declared === digestOutputs(folder, isDeclaration);
   };
   const all = listPackages(root);
-  // declarations that exist are kept up to date, because editors and linked folders read them
+  // existing declarations are kept up to date, because editors and linked folders read them
   const wantsDeclarations =
     declarations || Object.values(written).some(({ declared = 'none' }) => declared !== 'none');
   const withoutCode = all.filter((each) => !hasCode(each));

@@ -29,7 +29,7 @@ beforeAll(() => {
     { name: 'top', dependencies: { upper: 'workspace:*' } },
     'export const top = 1;\n',
   );
-  // in the order of names, the upper package comes first
+  // in alphabetical order of the folders, the upper package would come first
   writePackage('packages/a', { name: 'upper', devDependencies: { lower: '1' } }, 'export const a = 1;\n');
   writePackage('packages/b', { name: 'lower' }, 'export const b: number = 1;\n');
   writePackage('packages/c', { name: 'other' }, 'export const c = 1;\n');
@@ -91,7 +91,7 @@ it(
     );
     sources(0);
     await build();
-    // a program that imports one file at once and the other file later; it is started again and again
+    // a program that imports one file immediately and the other file later; the test runs it repeatedly
     const entry = (name) => JSON.stringify(join(root, 'packages/c/dist', `${name}.js`));
     write(
       'use.mjs',
@@ -119,7 +119,7 @@ if (!/^\\d$/.test(first) || size !== 1_000_000) throw new Error(first + size);
     await Promise.all(loops);
     expect(failures).toEqual([]);
     expect(numRuns).toBeGreaterThan(3);
-    // A file that no build makes any more is deleted after an hour.
+    // A file that builds no longer make is deleted after an hour.
     const chunks = () =>
       readdirSync(join(root, 'packages/c/dist')).filter((file) => /^chunk-.*js$/.test(file));
     expect(chunks().length).toBeGreaterThan(1);
@@ -152,8 +152,8 @@ it('builds declarations on request, and again when they are gone', { tags: ['who
   write('packages/c/src/index.ts', 'export const d = 1;\n');
   expect(await build()).toEqual(['other']);
   expect(readFileSync(declaration, 'utf8')).toContain('const d = 1');
-  // the declarations refer to types that users of the package do not install, and to types that a program
-  // must request
+  // first, a declaration refers to a type that the package's users do not install; then to a type that
+  // programs must request
   write(
     'packages/c/src/index.ts',
     "import type { Plugin } from 'vite';\nexport declare const plugin: Plugin;\n",

@@ -1,12 +1,12 @@
-/** Plugins of esbuild for programs that contain other packages of the workspace, and third parties. */
+/** esbuild plugins for programs that contain the workspace's other packages, and third-party packages. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const sources = /\/packages\/([^/]+)\/src\/.*\.ts$/;
 
 /**
- * Replaces `import.meta.url` in a bundled package by the address of a file in the package's own dist/.
- * Bundled code then finds its threads, pages and other files as if it ran from the package's own build.
+ * Replaces `import.meta.url` in a bundled package by the URL of a file in the package's own dist/. The
+ * bundled code then finds the package's threads, pages and other files as if it ran from there.
  */
 export const ownUrls = () => ({
   name: 'own-urls',
@@ -23,8 +23,8 @@ export const ownUrls = () => ({
 });
 
 /**
- * Returns the folder of the package in node_modules that a bundled file is from; undefined for files of the
- * workspace.
+ * Returns the folder in node_modules of the package that contains the bundled file `path`; undefined for
+ * files of the workspace.
  */
 function findThirdParty(path) {
   const at = path.lastIndexOf('node_modules/');
@@ -33,7 +33,7 @@ function findThirdParty(path) {
   return join(path.slice(0, at), 'node_modules', scope.startsWith('@') ? join(scope, name) : scope);
 }
 
-/** Writes the licences of the third parties that are bundled next to the build: LICENSE-NAME.txt. */
+/** Writes the licences of the bundled third-party packages into the build's folder as LICENSE-NAME.txt. */
 export const addLicenses = (outDir) => ({
   name: 'licenses',
   setup(build) {

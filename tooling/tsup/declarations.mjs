@@ -3,7 +3,10 @@ import { isBuiltin } from 'node:module';
 import { join, relative, sep } from 'node:path';
 import ts from 'typescript';
 
-/** Reads tsconfig.json of the checkout `root`, with what writing declarations needs in addition. */
+/**
+ * Reads the compiler options in tsconfig.json of the checkout `root`, and adds the options for writing
+ * declarations.
+ */
 function readOptions(root) {
   const { config, error } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
   if (error !== undefined) throw new Error(ts.flattenDiagnosticMessageText(error.messageText, '\n'));
@@ -15,15 +18,16 @@ function readOptions(root) {
     noEmit: false,
     emitDeclarationOnly: true,
     declaration: true,
-    // `npm run typecheck` checks types; here only the types that declarations name are inferred
+    // types are not checked here, because `npm run typecheck` does it; only the types in declarations are
+    // inferred
     noCheck: true,
     allowJs: false,
   };
 }
 
 /**
- * Type references that a declaration may need. Each is added if its pattern occurs in the declaration,
- * because the user's program may not request these types itself.
+ * References to type libraries, each with the pattern of its types. If the pattern occurs in a declaration,
+ * the reference is added, because the user's program may not request these types itself.
  */
 const references = [
   ['lib="esnext.disposable"', /\bSymbol\.(?:asyncD|d)ispose\b|\b(?:Async)?Disposable\b/],
@@ -31,7 +35,7 @@ const references = [
 ];
 
 /**
- * Adds the references that a declaration `text` needs, so that it is valid under `tsc --strict` without
+ * Adds the references that the declaration `text` needs, so that it is valid under `tsc --strict` without
  * further options.
  */
 function withReferences(text) {
@@ -40,9 +44,10 @@ function withReferences(text) {
 }
 
 /**
- * Finds packages that declarations import but that are not installed together with the package.
+ * Finds packages that the declarations in `texts` import, but that are not installed together with the
+ * package in `folder`.
  *
- * @returns a problem for each such package
+ * @returns a message for each such import
  */
 function missingDependencies(folder, texts) {
   const { name, dependencies, peerDependencies } = JSON.parse(
@@ -64,16 +69,17 @@ function missingDependencies(folder, texts) {
 }
 
 /**
- * Makes the declarations of packages and apps: one file for each source that their entry points reach, all in
- * a single TypeScript program and without a type check.
+ * Makes the declarations of packages and apps: one file for each source that their entry points reach. All
+ * are
+ * made by a single TypeScript program, without a type check.
  *
  * @param {object} options
  * @param {string} options.root the checkout
  * @param {ReadonlyMap<string, readonly string[]>} options.entries the entry points of each package by its
  *   folder, as paths relative to the folder
- * @returns {Map<string, Map<string, string>>} the texts by folder and by path below `src`
- * @throws Error with the place of each type that a declaration cannot name, or that belongs to a package
- *   which users of the declaring package do not install
+ * @returns {Map<string, Map<string, string>>} the declarations by package folder and by path below `src`
+ * @throws Error whose message has the place of each type that a declaration cannot name, or whose package
+ *   users do not install together with the declaring package
  */
 export function makeDeclarations({ root, entries }) {
   const rootNames = [...entries].flatMap(([folder, paths]) => paths.map((path) => join(folder, path)));

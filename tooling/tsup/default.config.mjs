@@ -1,4 +1,5 @@
-// The build configuration of a package that has no tsup.config.ts. It names only the package's entry points.
+// The build configuration for packages without a tsup.config.ts. It sets nothing except the package's entry
+// points.
 import { library } from './preset.mjs';
 
 export default library();

@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * Returns the entry points of the package in `folder`: the sources that the package exports, and its program
- * src/main.ts.
+ * Returns the entry points of the package in `folder`: the sources that the package exports, and src/main.ts
+ * if it exists.
  */
 export function entryPoints(folder = process.cwd()) {
   const { exports = {} } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));

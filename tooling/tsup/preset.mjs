@@ -6,10 +6,10 @@ import { entryPoints } from './entry-points.mjs';
 export { entryPoints };
 
 /**
- * Returns the build configuration that all packages use: ESM for Node 20, from the named entry points.
- * build-packages.mjs makes the declarations. `addFiles(folder)` adds files to the folder of the build, which
- * build-packages.mjs chooses. `bundles` names packages of other authors whose code becomes part of the build,
- * with their licences. They consist of many small files, which would take long to import one by one.
+ * Returns the build configuration that all packages use: ESM for Node 20, from the entry points `entry`.
+ * build-packages.mjs makes the declarations. `addFiles(folder)` adds files to the build's folder, which
+ * build-packages.mjs chooses. `bundles` names third-party packages whose code becomes part of the build, with
+ * their licences. They consist of many small files, which would take long to import one by one.
  */
 export function library(entry = entryPoints(), { addFiles, bundles = [] } = {}) {
   const outDir = process.env.MTL_BUILD_FOLDER ?? 'dist';
@@ -24,18 +24,20 @@ export function library(entry = entryPoints(), { addFiles, bundles = [] } = {}) 
 }
 
 /**
- * Packages that are never bundled, because they load native code, or because there must be only one copy of
- * the error classes.
+ * The packages that are never bundled, because they load native code, or because only one copy of the error
+ * classes may exist.
  */
 const neverBundled = ['@mtl/kernels', '@mtl/comm', '@mtl/errors'];
 
 /**
- * Returns the build configuration of a program that is bundled, from sources, with all code that it uses from
- * other packages. The program consists of few files, so it starts quickly. Bundled code finds its other files
- * (threads, pages, profiles) in its own package, where this package is installed.
+ * Returns the build configuration of a program that is bundled from sources, together with all code that it
+ * uses
+ * from other packages. The program consists of few files, so it starts quickly. Bundled code finds its
+ * package's
+ * other files (threads, pages, profiles) in the place where that package is installed.
  *
- * @param external names of imported modules that are not bundled. Packages of other authors on which the
- *   program itself depends, and packages that load native code, are not bundled either
+ * @param external names of imported modules that are not bundled. Third-party packages on which the program
+ *   itself depends, and packages that load native code, are never bundled
  */
 export function bundle({ entry, external = [] }) {
   const outDir = process.env.MTL_BUILD_FOLDER ?? 'dist';

@@ -2,16 +2,19 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { dirname, join, relative } from 'node:path';
 
 /**
- * The time, in milliseconds, for which a file is kept after builds no longer make it. A command that started
- * before the build may still import the file, either within a second after its start, or later when it needs
- * the file.
+ * The time, in milliseconds, for which a file is kept when builds no longer make it. A command that started
+ * before the build may still import the file: within a second after its start, or later if it needs the file
+ * only then.
  */
 const keptMs = 3_600_000;
 
-/** Returns the path of the file in which build-packages.mjs records its builds of a checkout. */
+/** Returns the path of the file in which build-packages.mjs records the builds of the checkout `root`. */
 export const locateStamps = (root) => join(root, 'tooling', 'build', 'packages.json');
 
-/** Lists the files in a folder, as paths relative to the folder. */
+/**
+ * Lists the files in `folder` and its subfolders, as paths relative to `folder`. Returns an empty list if the
+ * folder does not exist.
+ */
 export function listFiles(folder) {
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -20,8 +23,8 @@ export function listFiles(folder) {
 }
 
 /**
- * Returns true if a path is a declaration. No running program reads declarations, and they must match the
- * current sources.
+ * Returns true if `path` is a declaration file. Old declarations need not be kept, because no running program
+ * reads them; they must match the current sources.
  */
 export const isDeclaration = (path) => /\.d\.m?ts$/.test(path);
 
@@ -31,13 +34,14 @@ function isSame(path, other) {
 
 /**
  * Moves a build from the folder `aside` to `target`, from which commands may be running. Each file is moved
- * by a rename, so that it is always complete. Chunks are moved before the entry points that import them,
- * because chunks have new names and entry points keep their names. Files of earlier builds are kept for an
- * hour.
+ * by a rename, so that it is always complete. New files are moved first: they are the chunks, which get new
+ * names in each build, and the entry points that import them keep their names. Files from earlier builds are
+ * kept for an hour.
  *
- * @param superseded the files of `target` that earlier builds no longer made: { path: milliseconds
- *   since 1970 of the first such build }
- * @returns the same for this build
+ * @param superseded the files in `target` that remain from earlier builds: { path: milliseconds since 1970 at
+ * the
+ *   first build that did not make the file }
+ * @returns the files in `target` that remain after this build, in the same form
  */
 export function publishFolder({ aside, target, superseded = {}, now = Date.now() }) {
   const built = listFiles(aside);
@@ -60,7 +64,7 @@ export function publishFolder({ aside, target, superseded = {}, now = Date.now()
 
 /**
  * Writes the declarations in `texts` to their paths below `target`, and removes all other declarations there.
- * Each file is replaced as a whole, because editors and compilers may be reading it.
+ * Each file is replaced by a rename, because editors and compilers may be reading it.
  */
 export function publishDeclarations({ texts, target }) {
   for (const [path, text] of texts) {

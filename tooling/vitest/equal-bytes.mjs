@@ -1,4 +1,4 @@
-// Every test file loads this module. It makes typed arrays equal if their bytes are equal, which is fast.
+// A module that every test file loads. It makes `toEqual` compare typed arrays by their bytes, which is fast.
 // Without it, `toEqual` compares the elements one by one, which takes seconds for the weights of a small
 // model.
 import { expect } from 'vitest';
@@ -7,8 +7,8 @@ const viewBytes = (array) => Buffer.from(array.buffer, array.byteOffset, array.b
 const isTypedArray = (value) => ArrayBuffer.isView(value) && !(value instanceof DataView);
 
 /**
- * Returns true for equal bytes, otherwise undefined, so that vitest compares the elements and names the
- * elements that differ.
+ * Returns true if two typed arrays have the same type and equal bytes; otherwise undefined, so that vitest
+ * itself compares the elements and names the differences.
  */
 export function equalBytes(left, right) {
   if (!isTypedArray(left) || !isTypedArray(right) || left.constructor !== right.constructor) return undefined;

@@ -11,7 +11,7 @@ it('finds that typed arrays of one type and the same bytes are equal, and leaves
 });
 
 it('is used by toEqual, also inside of other values, and differences still fail', () => {
-  // vitest's own comparison would find the additional property of one array
+  // vitest's own comparison would find the additional property, which only one array has
   const marked = Object.assign(Uint8Array.of(1, 2), { mark: true });
   expect({ bytes: marked }).toEqual({ bytes: Uint8Array.of(1, 2) });
   expect(Float32Array.of(0)).not.toEqual(Float32Array.of(-0));

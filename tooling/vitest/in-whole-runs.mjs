@@ -1,8 +1,8 @@
 const isFast = () => process.env.MTL_TEST_SUITES === 'fast';
 
 /**
- * Returns the cases of a parametrised test that only `npm test -- --all` runs; no cases in a run of `npm
- * test`. For a single test or a describe, use the tag `whole`.
+ * Returns `cases`, the cases of a parametrised test; no cases in `npm test` without --all. For a single test
+ * or a describe, use the tag `whole`.
  *
  * @template {readonly unknown[]} T
  * @param {T} cases
@@ -11,7 +11,8 @@ const isFast = () => process.env.MTL_TEST_SUITES === 'fast';
 export const inWholeRuns = (...cases) => (isFast() ? [] : cases);
 
 /**
- * Returns a number of cases: `fast` in a run of `npm test`, `whole` with `--all` or in a run of vitest alone.
+ * Returns how many cases a test runs: `fast` in `npm test` without --all, `whole` with --all or when vitest
+ * runs alone.
  *
  * @param {{ readonly whole: number, readonly fast: number }} numbers
  * @returns {number}

@@ -1,6 +1,6 @@
-// Every package that uses fast-check has its test files load this module. Properties are tested with the same
-// cases in every run, so that a new failure can only be caused by the last change. MTL_TEST_SEED=NUMBER
-// selects other cases.
+// A module that the test files of every package with fast-check load. It makes properties run with the same
+// cases every time, so that only the last change can cause a new failure. MTL_TEST_SEED=NUMBER selects
+// different cases.
 import fc from 'fast-check';
 
 const { MTL_TEST_SEED = '1' } = process.env;

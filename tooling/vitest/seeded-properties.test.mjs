@@ -13,7 +13,7 @@ afterEach(() => {
   fc.resetConfigureGlobal();
 });
 
-/** Lists the cases with which a property is tested in a test file that starts with this seed. */
+/** Lists the cases that fast-check generates in a test file if MTL_TEST_SEED is `seed`. */
 async function listCases(seed) {
   vi.stubEnv('MTL_TEST_SEED', seed);
   vi.resetModules();

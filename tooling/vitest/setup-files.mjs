@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url';
 const local = (path) => fileURLToPath(new URL(path, import.meta.url));
 
 /**
- * Lists the modules that the preset loads in every test file of the package in `folder`. Packages without
- * fast-check do not load its module.
+ * Lists the modules that vitest loads before every test file of the package in `folder`. The module for
+ * fast-check is loaded only by packages that depend on fast-check.
  */
 export function setupFiles(folder = process.cwd()) {
   const { devDependencies = {} } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));

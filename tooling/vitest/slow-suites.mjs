@@ -4,9 +4,9 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
 /**
- * The suites that only `npm test -- --all` runs: by package, with the seconds that each takes on two cores.
- * The fast suites of the same packages cover the same code with fewer layouts, models and processes. Single
- * tests of the fast suites can be left out by the tag `whole`.
+ * The suites that `npm test` runs only with --all, by package, with the seconds that each takes on two cores.
+ * The fast suites in the same packages cover the same code with fewer layouts, models and processes. To leave
+ * out a single test in a fast suite, use the tag `whole`.
  */
 export const slowSuites = {
   'apps/gpt-train': {
@@ -72,12 +72,15 @@ export const slowSuites = {
   },
 };
 
-/** Returns the seconds of a slow suite by its path in the package in `folder`; 0 for other suites. */
+/** Returns the seconds that `suite` takes, a path in the package in `folder`; 0 if it is not a slow suite. */
 export function findSeconds(suite, folder = process.cwd()) {
   return slowSuites[relative(root, folder)]?.[suite] ?? 0;
 }
 
-/** Returns the slow suites of the package in `folder` if `npm test` runs without --all. Otherwise none. */
+/**
+ * Returns the suites that are left out in the package in `folder`: its slow suites in `npm test` without
+ * --all, otherwise none.
+ */
 export function suitesLeftOut(folder = process.cwd()) {
   return process.env.MTL_TEST_SUITES === 'fast' ? Object.keys(slowSuites[relative(root, folder)] ?? {}) : [];
 }

@@ -3,8 +3,8 @@ import { BaseSequencer } from 'vitest/node';
 import { findSeconds } from './slow-suites.mjs';
 
 /**
- * Starts the slowest suites first, so that no core still runs a slow suite after the other cores have
- * finished.
+ * Makes vitest start the slowest suites first. Otherwise, one core might still run a slow suite after the
+ * other cores have finished.
  */
 export class SlowestFirst extends BaseSequencer {
   async sort(files) {

@@ -1,5 +1,5 @@
-// Module hooks with which Node runs the TypeScript of the workspace. Tests start hundreds of processes that
-// each import hundreds of files, so the compiled form of a file is kept until the file changes.
+// Module hooks that let Node run the workspace's TypeScript. Tests start hundreds of processes that each
+// import hundreds of files, so the compiled form of a file is kept until the file changes.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -13,8 +13,8 @@ const mapOptions = { sourcemap: 'inline', sourcesContent: false };
 let compiler;
 
 /**
- * `given.compiler`: the path of the compiler. It contains the version, because another version compiles
- * differently.
+ * Called by Node with the path of the compiler. The path contains the compiler's version, so files are
+ * compiled again when the version changes.
  */
 export function initialize(given) {
   compiler = given.compiler;
@@ -43,8 +43,8 @@ async function compile(path, source) {
 
 async function loadCompiled(path) {
   const source = readFileSync(path, 'utf8');
-  // files outside of the repository, for example in temporary folders of tests, are compiled only once, so
-  // caching them would only fill the disk
+  // files outside the repository, for example in tests' temporary folders, are compiled only once, so caching
+  // them would only fill the disk
   if (!path.startsWith(repository)) return await compile(path, source);
   const how = JSON.stringify({ ...options, ...mapOptions });
   const mark = `//# ${digest(compiler, process.version, how, path, source)}\n`;
@@ -52,8 +52,8 @@ async function loadCompiled(path) {
   const known = read(kept);
   if (known?.startsWith(mark)) return known.slice(mark.length);
   const made = await compile(path, source);
-  // written under another name and renamed, because other processes may read or write the same file at the
-  // same time
+  // the file is written under a temporary name and renamed, because other processes may read or write it at
+  // the same time
   const partial = `${kept}.${process.pid}-${threadId}`;
   writeFileSync(partial, mark + made);
   renameSync(partial, kept);
@@ -61,7 +61,8 @@ async function loadCompiled(path) {
 }
 
 /**
- * Sources import each other by the file names of their builds: `./x.js` means `./x.ts`, if that file exists.
+ * Finds the source for an import by the name of its build: sources import `./x.js`, which means `./x.ts` if
+ * that file exists.
  */
 export function resolve(specifier, context, next) {
   if (/^\.\.?\/.*\.js$/.test(specifier) && context.parentURL?.endsWith('.ts')) {

@@ -1,8 +1,8 @@
-// Lets a process or worker thread import TypeScript sources: --import of a process, or the preload of a
-// rank's thread.
+// Lets a process or worker thread import TypeScript sources. Load it with `--import` in a process, or as the
+// `preload` of a rank's thread.
 import { register } from 'node:module';
 
-// an error names the line of the source
+// with source maps, stack traces name the lines of the sources
 process.setSourceMapsEnabled(true);
 const compiler = import.meta.resolve('esbuild');
 register('./typescript-hooks.mjs', { parentURL: import.meta.url, data: { compiler } });

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
-// the file is in the repository and has a constant name, so its compiled form is kept
+// the file is in the repository and always has the same name, so its compiled form is kept
 const directory = fileURLToPath(new URL('../build/loader-test', import.meta.url));
 const keptFolder = fileURLToPath(new URL('../build/typescript', import.meta.url));
 beforeAll(() => void mkdirSync(directory, { recursive: true }));

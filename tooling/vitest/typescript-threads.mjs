@@ -10,22 +10,22 @@ const execArgv = workspaceConditions.map((condition) => `--conditions=${conditio
 const areBuilds = process.env.MTL_TEST_BUILDS !== undefined;
 
 /**
- * Options of `runInMemoryRanks` with which its threads run TypeScript and find the packages of the workspace.
+ * Options for `runInMemoryRanks` that let its threads run TypeScript and find the workspace's packages.
  *
  * @type {{ readonly preload: URL, readonly execArgv: readonly string[] }}
  */
 export const typescriptThreads = { preload, execArgv };
 
 /**
- * Flags of Node with which a process runs TypeScript and finds the packages of the workspace.
+ * Node flags for a process that runs TypeScript with the workspace's packages.
  *
  * @type {readonly string[]}
  */
 export const typescriptFlags = [...execArgv, '--import', preload.href];
 
 /**
- * Flags of Node for a process that runs JavaScript with the packages of the workspace: If the packages are
- * builds, the process runs without a loader, because starting the loader takes as long as importing the
+ * Node flags for a process that runs JavaScript with the workspace's packages. If the tests use builds, the
+ * process runs without a TypeScript loader, because starting the loader takes as long as importing the
  * packages.
  *
  * @type {readonly string[]}
@@ -33,9 +33,8 @@ export const typescriptFlags = [...execArgv, '--import', preload.href];
 export const workspaceFlags = areBuilds ? execArgv : typescriptFlags;
 
 /**
- * Returns options with which `runInMemoryRanks` runs the TypeScript module at `url`. The module's package
- * must depend on
- * @mtl/comm.
+ * Returns options for `runInMemoryRanks` that let its threads run the TypeScript module at `url`. The
+ * module's package must depend on `@mtl/comm`.
  *
  * @param {URL} url
  * @returns {{ readonly module: URL, readonly preload?: URL, readonly execArgv: readonly string[] }}
@@ -45,8 +44,8 @@ export function rankThreads(url) {
 }
 
 /**
- * Returns the paths of sources that packages share for tests, by import name. Builds do not contain these
- * sources.
+ * Returns the paths of the test sources that packages export to each other, by import name. Builds do not
+ * contain these sources.
  *
  * @returns {Record<string, string>}
  */
@@ -66,15 +65,16 @@ function testSupport() {
 }
 
 /**
- * The compiled files of this process, by the URLs of their sources. Tests start the same ranks many times.
+ * The URLs of the files that this process has compiled, by the URLs of their sources. Tests start the same
+ * ranks many times.
  */
 const compiled = new Map();
 
 /**
  * Returns the URL from which threads, and processes with `workspaceFlags`, import the TypeScript module at
- * `url`. On builds, the module and its imports from the same package are compiled into one file, because a
- * rank then starts in a third of the time. The file is in the package's folder `build`, at the depth of the
- * sources, because modules find other files by relative paths.
+ * `url`. If the tests use builds, the module and its imports from the same package are compiled into one
+ * file, because a rank then starts in a third of the time. The file is in the package's folder `build`, which
+ * is as deep as `src` and `test`, because modules find other files by relative paths.
  *
  * @param {URL} url
  * @returns {URL}

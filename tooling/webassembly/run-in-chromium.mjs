@@ -4,13 +4,16 @@ import { build } from 'esbuild';
 import { openChromium } from '../processes/chromium.mjs';
 import { workspaceConditions } from '../vitest/workspace-conditions.mjs';
 
-/** The headers without which a page cannot share memory with its workers. */
+/** The HTTP headers that a page needs to share memory with its workers. */
 const isolation = {
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-embedder-policy': 'require-corp',
 };
 
-/** The page: it starts the worker with its own query, and passes on what the worker says. */
+/**
+ * The page. It starts the worker with the page's own query string, and passes the worker's messages to
+ * `answer`.
+ */
 const page = `<!doctype html><title>worker</title><script type="module">
 addEventListener('error', ({ message }) => answer({ error: message }));
 const worker = new Worker('/worker.js' + location.search, { type: 'module' });
@@ -19,10 +22,10 @@ worker.onerror = ({ message }) => answer({ error: message });
 </script>`;
 
 /**
- * Bundles programs for a page. Imports of Node's modules that nothing in the page needs are left out, as
- * bundlers do with modules without side effects.
+ * Bundles the programs in `entries` for a page. Imports of Node's modules are left out if nothing in the page
+ * uses them, as bundlers do with modules without side effects.
  *
- * @param {Readonly<Record<string, string>>} entries the programs, by the name of their bundle
+ * @param {Readonly<Record<string, string>>} entries the paths of the programs, by bundle name
  * @returns {Promise<ReadonlyMap<string, Uint8Array>>} the bundles, by their path on the server
  * @throws Error if a bundle still imports a module
  */
@@ -52,16 +55,17 @@ export async function bundleForPage(entries) {
 }
 
 /**
- * Runs a worker in a page of Chromium, and returns what the worker says first. The page is served on the
- * loopback, and reaches nothing else.
+ * Runs a worker in a Chromium page, and returns the worker's first message. The page is served on the
+ * loopback interface, and can reach nothing else.
  *
  * @param {object} options
- * @param {Readonly<Record<string, string>>} options.entries programs to bundle; `worker` is the one that runs
- * @param {Readonly<Record<string, string>>} [options.files] other files, by their path on the server
- * @param {string} [options.query] what the worker reads of its address
- * @param {boolean} [options.isIsolated] false: without the headers that let workers share memory
+ * @param {Readonly<Record<string, string>>} options.entries programs to bundle; the page runs only `worker`
+ * @param {Readonly<Record<string, string>>} [options.files] paths of further files to serve, by their path on
+ * the server
+ * @param {string} [options.query] the query string of the worker's address
+ * @param {boolean} [options.isIsolated] false to omit the headers that let workers share memory
  * @param {number} [options.timeoutMs]
- * @throws Error with the error of the page, or when it says nothing in time
+ * @throws Error with the page's error message, or if the worker sends no message in time
  */
 export async function runInChromium({
   entries,

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- test:wasm: compiles the kernels to WebAssembly, and runs the tests of tests.mjs with
- * them. With --node, runs those that every version of Node.js must pass. Other arguments go on to vitest.
+ * npm run dev -- test:wasm: compiles the kernels to WebAssembly, and runs the tests of tests.mjs with them.
+ * With --node, runs only the tests that every version of Node.js must pass. Other arguments are passed to
+ * vitest.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
@@ -17,7 +18,10 @@ function run(command, args, { cwd = root, environment = {} } = {}) {
   return spawnSync(command, args, { cwd, stdio: 'inherit', env }).status ?? 1;
 }
 
-/** Returns the executable that a value of --node names: its path, or a version, which is downloaded. */
+/**
+ * Returns the path of the Node.js executable for a value of --node: a path, or a version, which is
+ * downloaded.
+ */
 function findNode(value) {
   if (!/^\d+\.\d+\.\d+$/.test(value)) {
     if (existsSync(value)) return resolve(value);

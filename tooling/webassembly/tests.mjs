@@ -27,9 +27,9 @@ export const tests = [
     isForEveryNode: true,
   },
   { folder: 'packages/kernels', files: ['test/meta.test.ts'], names: 'takes addresses again' },
-  // ranks as threads of one process: each has kernels of its own
+  // the ranks are threads of one process, and each has separate kernels
   { folder: 'packages/comm', files: ['test/in-memory-group.test.ts'] },
-  // the default run, whose golden losses are of native kernels
+  // the default run; its golden losses were computed with the native kernels
   {
     folder: 'apps/gpt-train',
     files: ['test/end-to-end.test.ts'],

@@ -2,16 +2,17 @@ import { type Device, type DType, Tensor } from '@mtl/kernels';
 import type { Parameter } from './parameter.js';
 
 /**
- * The storage of parameters without an optimizer, because they are not trained or only their gradients are
- * needed.
+ * Owns the memory of parameters that no optimizer stores, because they are not trained or because only their
+ * gradients are needed.
  */
 export interface ParameterStorage {
   dispose(): void;
 }
 
 /**
- * Allocates separate storage for every parameter, filled with zeros (or undefined, if `zeroed` is false). On
- * request, parameters that are not frozen also get a float32 main gradient. Buffers are float32.
+ * Allocates separate storage for every parameter. The values are zeros; if `zeroed` is false, they are
+ * uninitialized. If `mainGradients` is true, parameters that are not frozen also get a main gradient, in
+ * float64 for dtype float64 and otherwise in float32. Buffers are float32.
  */
 export function allocateParameters(
   parameters: readonly Parameter[],

@@ -1,6 +1,6 @@
 import type { Tensor } from '@mtl/kernels';
 
-/** The result of a collective in progress. `wait` returns the tensor. The caller must dispose of it. */
+/** The result of a collective in progress. The caller must dispose of the tensor that `wait` returns. */
 export interface PendingTensor {
   wait(): Tensor;
 }
@@ -13,13 +13,13 @@ export interface PendingTensor {
 export type Collective = (tensor: Tensor) => PendingTensor;
 
 /**
- * The collectives of a matmul whose operands are sharded over processes. Without a collective, the operand is
- * replicated.
+ * The collectives around a matmul whose operands are sharded over ranks. An operand whose collective is
+ * undefined is replicated.
  */
 export interface MatmulCollectives {
   /**
-   * Starts the collective that makes the matmul's input from the tape's input. It runs again for the weight
-   * gradient.
+   * Starts the collective that turns the tape's input into the matmul's input. Backward runs it again to
+   * compute the weight gradient.
    */
   readonly gatherInput?: Collective | undefined;
   /** Starts the collective that turns the matmul's input gradient into the gradient of the tape's input. */
@@ -33,10 +33,10 @@ export interface MatmulCollectives {
   readonly gatherOutputGradient?: Collective | undefined;
 }
 
-/** Starts a collective. Without a collective, the result is the tensor itself. */
+/** Starts the given collective. If `collective` is undefined, the result is a view of `tensor`. */
 export function startCollective(collective: Collective | undefined, tensor: Tensor): PendingTensor {
   if (collective !== undefined) return collective(tensor);
-  // the view is created at once, because the caller may dispose of the tensor before the wait
+  // the view is created immediately, because the caller may dispose of the tensor before the wait
   const same = tensor.view({ shape: tensor.shape });
   return { wait: () => same };
 }

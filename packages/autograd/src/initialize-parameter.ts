@@ -3,8 +3,8 @@ import type { Parameter } from './parameter.js';
 import { philox, siteKey } from './random.js';
 
 /**
- * A rectangle of the complete tensor, which is viewed as a matrix. The rectangle's values are contiguous in
- * this process's slice.
+ * A rectangle within the complete tensor, where the tensor is viewed as a matrix. The rectangle's values are
+ * contiguous in this process's slice.
  */
 interface Rectangle {
   /** The position in the slice where the rectangle begins, in elements. */
@@ -21,8 +21,8 @@ const computeProduct = (sizes: readonly number[]): number =>
 
 /**
  * Splits a slice of a tensor into rectangles. The dimensions before the last sharded dimension become rows;
- * the other dimensions become columns. If an earlier dimension is also sharded (experts), each index of this
- * dimension has its own rectangle.
+ * the other dimensions become columns. If an earlier dimension is also sharded (as for experts), each index
+ * of this dimension has its own rectangle.
  */
 function splitRectangles({ globalShape, slices, shape }: Parameter): readonly Rectangle[] {
   const sharded = slices.flatMap(({ start, end }, dim) =>
@@ -48,8 +48,8 @@ function splitRectangles({ globalShape, slices, shape }: Parameter): readonly Re
 }
 
 /**
- * Converts an index into the slice's flattened first `numOuter` dimensions to the index in the complete
- * tensor.
+ * Converts `index`, an index into the flattened first `numOuter` dimensions of the slice, to the index of the
+ * same position in the complete tensor.
  */
 function computeGlobalIndex(
   index: number,
@@ -80,7 +80,8 @@ export function initializeParameter(parameter: Parameter, target: Tensor, seed: 
       target.zero();
       return;
     case 'ones':
-      // a normal distribution with deviation 0 fills a constant into any dtype, without an array on the host
+      // with standard deviation 0, `normal` writes the constant 1 into a tensor of any dtype, without an
+      // array on the host
       normal(parameter, target, { mean: 1, standardDeviation: 0, seed });
       return;
     case 'normal':
@@ -93,8 +94,9 @@ export function initializeParameter(parameter: Parameter, target: Tensor, seed: 
 }
 
 /**
- * Fills rectangles with uniform values. As in the function for normal values, element e of the complete
- * tensor uses word e % 4 of Philox counter e / 4. The 32-bit number is mapped to the middle of its interval.
+ * Fills rectangles with uniform values in (-bound, bound). As in `normal`, element e of the complete tensor
+ * uses word e % 4 of Philox counter e / 4. Each 32-bit word stands for an interval, and the value is the
+ * interval's middle.
  */
 function uniform(
   parameter: Parameter,

@@ -27,7 +27,10 @@ afterEach(() => expect(numLiveTensors()).toBe(before));
 const parameter = (name: string, globalShape: readonly number[]): Parameter =>
   new Parameter({ name, globalShape, initialization: { kind: 'normal', standardDeviation: 0.5 } });
 
-/** Computes plain, unfused matmuls of a weight times `factor`, and counts the calls of each matmul. */
+/**
+ * Computes plain, unfused matmuls in which one operand is multiplied by `factor`, and counts the calls of
+ * each matmul.
+ */
 class Scaled implements MatmulPrecision {
   readonly calls = { forward: 0, inputGradient: 0, weightGradient: 0 };
   readonly #factor: number;
@@ -92,7 +95,7 @@ const operations: Readonly<Record<string, Operation>> = {
   },
 };
 
-/** Computes an operation and its gradients with the given matmul precisions for its weights. */
+/** Runs `operation` forward and backward, using `precisions` to compute the matmuls of its weights. */
 function compute(operation: Operation, precisions: readonly (MatmulPrecision | undefined)[], scale = 1) {
   const weight = parameter('weight', [outputs, inputs]);
   const second = parameter('second', [inputs, outputs]);

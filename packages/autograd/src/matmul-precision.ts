@@ -8,7 +8,7 @@ import {
   type Tensor,
 } from '@mtl/kernels';
 
-/** Operands of `output [..., O] = input weight^T + bias`. */
+/** The operands of `output = input * weight^T + bias`, where `output` is `[..., O]`. */
 export interface ForwardMatmul {
   readonly output: Tensor;
   /** [..., I] */
@@ -28,7 +28,7 @@ export interface InputGradientMatmul {
   readonly weight: Tensor;
 }
 
-/** The operands of `outputGradient^T input`, which is added to `weightGradient [O, I]` or replaces it. */
+/** The operands of `outputGradient^T * input`, which is added to `weightGradient` `[O, I]` or replaces it. */
 export interface WeightGradientMatmul {
   readonly weightGradient: Tensor;
   /** [..., O] */
@@ -52,7 +52,7 @@ export interface PrecisionState {
 
 /** Matmuls that are fused with the previous or next operation, in one pass over memory. */
 export interface FusedMatmuls {
-  /** Computes preactivation = input weight^T + bias and output = gelu(preactivation). */
+  /** Computes `preactivation = input * weight^T + bias` and `output = gelu(preactivation)`. */
   gelu(
     call: ForwardMatmul & {
       readonly bias: Tensor;
@@ -60,20 +60,20 @@ export interface FusedMatmuls {
       readonly kind: GeluKind;
     },
   ): void;
-  /** Computes the gradient of a GELU's input; the GELU's output was the matmul's input. */
+  /** Computes the gradient of `preactivation`, the input of the GELU whose output was the matmul's input. */
   geluGradient(call: InputGradientMatmul & { readonly preactivation: Tensor; readonly kind: GeluKind }): void;
   /** Computes output = residual + input weight^T + bias. */
   residual(call: ForwardMatmul & { readonly residual: Tensor }): void;
-  /** Adds to the gradients of weight and bias in one pass. */
+  /** Adds the gradients of weight and bias to their main gradients, in one pass. */
   weightAndBiasGradient(
     call: Omit<WeightGradientMatmul, 'accumulate'> & { readonly biasGradient: Tensor },
   ): void;
 }
 
 /**
- * Computes the three matmuls of a weight (on this rank's shard of the weight). Every operation that
- * multiplies by a weight calls this object. An object with state belongs to a single weight
- * (`Parameter.computeWith`).
+ * Computes the three matmuls of a weight (forward, input gradient, weight gradient) on this rank's shard of
+ * the weight. Every operation that multiplies by a weight calls this object. An object with state belongs to
+ * a single weight (see `Parameter.computeWith`).
  */
 export interface MatmulPrecision {
   /** Computes the output. Recomputation calls it again. */
@@ -89,7 +89,7 @@ export interface MatmulPrecision {
   readonly state?: readonly PrecisionState[] | undefined;
 }
 
-/** A precision that computes in the dtype of the operands, with sums in float32. */
+/** A precision that computes in the dtype of the operands, and sums in float32. */
 export const plainPrecision: MatmulPrecision = {
   forward: ({ output, input, weight, bias }) =>
     matmul({ output, left: input, right: weight, transposeRight: true, bias }),

@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 afterEach(() => expect(numLiveTensors()).toBe(before));
 
-/** Builds two layers, a norm and a matmul each, and a record of the events of their units. */
+/** Builds two layers, each a norm and a matmul, and a list that records the events of their units. */
 function twoLayers() {
   const named = (name: string, globalShape: number[]): Parameter =>
     new Parameter({ name, globalShape, initialization: { kind: 'ones' } });

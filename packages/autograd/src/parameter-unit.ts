@@ -2,20 +2,20 @@ import { UsageError } from '@mtl/errors';
 import type { Parameter } from './parameter.js';
 
 /**
- * An object that has parameter values in memory only while they are used, such as a parameter store that
+ * An object that keeps parameter values in memory only while they are in use, such as a parameter store that
  * shards them.
  */
 export interface UnitKeeper {
-  /** Makes the values of the unit's parameters present, if this object stores them. */
+  /** Brings the values of the unit's parameters into memory, if this object stores them. */
   acquire(unit: ParameterUnit): void;
-  /** The tape calls this method when the values are not needed until the unit is acquired again. */
+  /** Called by the tape when the values are not needed until the unit's next `acquire`. */
   release(unit: ParameterUnit): void;
 }
 
 /**
  * Parameters that a model uses together, such as the parameters of a layer. Code acquires the unit before it
- * computes with the parameters, and releases the unit afterwards (`Tape.within`). The parameters' values must
- * be in memory only between both calls. A parameter may be in several units (a tied embedding).
+ * computes with the parameters, and releases the unit afterwards (see `Tape.within`). The values must be in
+ * memory only between these two calls. A parameter may be in several units, as a tied embedding is.
  */
 export class ParameterUnit {
   readonly parameters: readonly Parameter[];
@@ -35,23 +35,30 @@ export class ParameterUnit {
     this.isRoot = isRoot;
   }
 
-  /** Registers an object that is called when the first use of the unit begins and when the last use ends. */
+  /**
+   * Registers an object whose `acquire` is called when the unit's first use begins, and whose `release` is
+   * called when the last use ends.
+   */
   keptBy(keeper: UnitKeeper): void {
     this.#keepers.push(keeper);
   }
 
-  /** True if the values may be in memory only while the unit is acquired. */
+  /** True if an object keeps the values in memory only while the unit is acquired. */
   get isKept(): boolean {
     return this.#keepers.length > 0;
   }
 
-  /** Makes the values present until `release` has been called as often as `acquire`. */
+  /** Keeps the values in memory until `release` has been called as often as `acquire`. */
   acquire(): void {
     if (this.#numUses === 0) for (const keeper of this.#keepers) keeper.acquire(this);
     this.#numUses += 1;
   }
 
-  /** @throws UsageError `MTL_UNIT` if the unit has not been acquired */
+  /**
+   * Ends a use that `acquire` began.
+   *
+   * @throws UsageError `MTL_UNIT` if the unit has not been acquired
+   */
   release(): void {
     if (this.#numUses === 0) {
       throw new UsageError('MTL_UNIT', 'a unit of parameters is released more often than acquired', {

@@ -32,7 +32,7 @@ describe('Parameter', () => {
     expect(copies({})).toEqual(['tp']);
     expect(copies({ slices })).toEqual([]);
     expect(copies({ slices, placement: { stages: 'ends' } })).toEqual(['pp']);
-    // this rank's slices do not show that another rank has the other half of the tensor
+    // the slices of this rank do not show that the tensor's other half is on a different rank
     expect(copies({ placement: { sharded: { tp: 0 } } })).toEqual([]);
     const ofExperts = { view: 'expert', sharded: { ep: 0 } } as const;
     expect(copies({ slices, placement: ofExperts })).toEqual(['etp']);
@@ -56,9 +56,9 @@ describe('Parameter', () => {
     expect(partialOver({ placement: { rows: ['tp'] } })).toEqual(['tp']);
     // for a sharded parameter, each rank computes the complete gradient of its own slice
     expect(partialOver({ placement: { sharded: { tp: 0 }, rows: ['tp'] } })).toEqual([]);
-    // a tied embedding on the first and the last stage
+    // the parameter is a tied embedding, used on the first and the last stage
     expect(partialOver({ placement: { sharded: { tp: 0 }, stages: 'ends' } })).toEqual(['pp']);
-    // the gradients of all parameters are summed over these axes in any case
+    // the gradients of all parameters are summed over cp, dp and edp in any case
     expect(partialOver({ placement: { rows: ['cp', 'dp'] } })).toEqual([]);
     expect(partialOver({ placement: { view: 'expert', rows: ['edp', 'etp'] } })).toEqual(['etp']);
   });

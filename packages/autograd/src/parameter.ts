@@ -30,39 +30,39 @@ export interface ParameterOptions {
   /** This process's slice of each dimension. Default: the whole parameter. */
   readonly slices?: readonly Slice[];
   /**
-   * The placement among the processes. Default: one stage, the dense view, sharding over tp of the first
-   * dimension that `slices` splits, and no split of activation rows.
+   * The parameter's placement among the processes. Default: on one stage, in the dense view, sharded over tp
+   * in the first dimension that `slices` splits, with activation rows that are not split.
    */
   readonly placement?: Partial<Placement>;
   readonly initialization: Initialization;
   /** True if weight decay applies. Default: true for tensors of two or more dimensions (Megatron's rule). */
   readonly decays?: boolean;
   /**
-   * The matrices between hidden activations in the parameter. Each is a box of the complete tensor in global
-   * coordinates. The last dimension of a box is the inputs; the other dimensions are the outputs. Optimizers
-   * that update complete matrices (Muon) use this list. A matrix must be complete on one rank if the
-   * parameter is sharded along any dimension. Default: none, which is right for embedding tables, output
-   * layers, biases and norms.
+   * The matrices in the parameter that map hidden activations to hidden activations. Each matrix is a box of
+   * the complete tensor in global coordinates. The box's last dimension contains the inputs; the other
+   * dimensions contain the outputs. Optimizers that update complete matrices (Muon) use this list. If the
+   * parameter is sharded along any dimension, each matrix must be complete on one rank. Default: none, which
+   * is right for embedding tables, output layers, biases and norms.
    */
   readonly matrices?: readonly (readonly Slice[])[];
   /**
    * True if the parameter has a row for each vocabulary entry, as the word embedding and the output layer
-   * have. Both may have a separate learning rate. Default: false.
+   * have. Such parameters may have a separate learning rate. Default: false.
    */
   readonly isVocabularyTable?: boolean;
   /**
-   * True for a buffer: a state of the model that is not trained by gradients. An example is an expert bias,
-   * which depends on the loads of experts. A buffer is frozen from the start and always float32. Default:
-   * false.
+   * True for a buffer: a state of the model that is not trained by gradients, such as an expert bias, which
+   * is computed from how many tokens each expert receives. A buffer is frozen from the start and always
+   * float32. Default: false.
    */
   readonly isBuffer?: boolean;
 }
 
 /**
  * A tensor of a model, which is trained unless it is frozen: its name, this process's slice, its values in
- * the compute dtype and its main gradient in float32. A parameter does not own memory. The memory planner
- * (the optimizer's flat buffers, or `allocateParameters` for inference) assigns storage for values and
- * gradient.
+ * the compute dtype and its main gradient, usually in float32. A parameter does not own memory. The memory
+ * planner (the optimizer's flat buffers, or `allocateParameters` for inference) assigns storage for values
+ * and gradient.
  */
 export class Parameter {
   readonly name: string;
@@ -73,8 +73,8 @@ export class Parameter {
   readonly placement: Placement;
   /**
    * The mesh axes, except `reductionAxes`, along which processes have the same values. The gradient norm
-   * counts such a parameter only once, and only one process saves it. Along pp, the processes are the first
-   * and the last stage.
+   * counts such a parameter only once, and only one process saves it. Along pp, only the first and the last
+   * stage have these values.
    */
   readonly copiedOver: readonly MeshAxis[];
   /**
@@ -95,7 +95,7 @@ export class Parameter {
   #waitForData: (() => void) | undefined;
   #mainGradient: Tensor | undefined;
   #provideMainGradient: (() => void) | undefined;
-  /** float32 sums of an operation, next to a main gradient that is kept in bfloat16. */
+  /** The current operation's float32 gradient sums, if the main gradient is in bfloat16. */
   #ownSums: Tensor | undefined;
   #isGradientClear = false;
   readonly #hooks: ((parameter: Parameter) => void)[] = [];
@@ -141,14 +141,14 @@ export class Parameter {
   }
 
   /**
-   * Attaches a state of the complete parameter. It must be the same on all ranks with a slice of the
-   * parameter.
+   * Attaches a state of the complete parameter. All ranks with a slice of the parameter must keep equal
+   * states.
    */
   attach(state: PrecisionState): void {
     this.#states.push(state);
   }
 
-  /** Sets the object that computes the matmuls with this parameter. It is used from the next pass on. */
+  /** Sets the object that computes the matmuls with this parameter, from the next forward pass on. */
   computeWith(precision: MatmulPrecision): void {
     this.#precision = precision;
   }
@@ -189,9 +189,9 @@ export class Parameter {
   }
 
   /**
-   * float32, with shape `shape`. Matmuls accumulate into it directly, and the caller may write to it. For a
-   * main gradient in bfloat16, it contains the sums of the current operation, which `keepGradient` adds to
-   * the main gradient.
+   * The main gradient, in float32, with shape `shape`. Matmuls accumulate into it directly, and the caller
+   * may write to it. If the main gradient is kept in bfloat16, the returned tensor instead contains the
+   * current operation's sums, which `keepGradient` adds to the main gradient.
    */
   get mainGradient(): Tensor {
     if (this.#provideMainGradient !== undefined) {
@@ -207,8 +207,8 @@ export class Parameter {
   }
 
   /**
-   * Adds the sums of an operation, rounded once, to a main gradient in bfloat16, and frees their memory. The
-   * tape calls it after each operation with the parameter.
+   * Adds an operation's float32 sums to a main gradient in bfloat16, rounding once, and frees their memory.
+   * The tape calls this method after each operation that uses the parameter.
    */
   keepGradient(): void {
     const [output, input] = [this.#mainGradient, this.#ownSums];
@@ -220,15 +220,18 @@ export class Parameter {
 
   /**
    * Returns the main gradient for an operation that can either overwrite it or add to it. For the first use
-   * after `markGradientClear`, `accumulate` is false. The operation then overwrites the zeros, which saves
-   * reading memory.
+   * after `markGradientClear`, `accumulate` is false. The operation then overwrites the zeros without reading
+   * them.
    */
   takeMainGradient(): { readonly gradient: Tensor; readonly accumulate: boolean } {
     const accumulate = !this.#isGradientClear;
     return { gradient: this.mainGradient, accumulate };
   }
 
-  /** States that the main gradient is zero now. Without this call, operations must add to the gradient. */
+  /**
+   * Declares that the main gradient is zero, so that the next operation may overwrite it. Without this call,
+   * operations add to the gradient.
+   */
   markGradientClear(): void {
     this.#isGradientClear = true;
   }
@@ -238,8 +241,8 @@ export class Parameter {
   }
 
   /**
-   * Uses `tensor` (usually a view of a flat buffer) as the values. The caller still owns the tensor and must
-   * dispose of it.
+   * Uses `tensor` (usually a view of a flat buffer) as the parameter's values. The caller still owns the
+   * tensor and must dispose of it.
    */
   assignData(tensor: Tensor): void {
     this.#checkShape(tensor);
@@ -248,7 +251,7 @@ export class Parameter {
 
   /**
    * Marks the values as absent or in transfer. The next read of `data` first calls `wait`. If `wait` throws,
-   * the following read calls it again. `undefined` marks the values as present.
+   * the following read calls it again. `undefined` marks the values as available.
    */
   deferData(wait: (() => void) | undefined): void {
     this.#waitForData = wait;
@@ -268,7 +271,7 @@ export class Parameter {
 
   /**
    * Marks the main gradient as absent. The next access first calls `provide`, which assigns a gradient of
-   * zeros. If `provide` throws, the following access calls it again. For gradients that have memory only
+   * zeros. If `provide` throws, the following access calls it again. Used for gradients that have memory only
    * during a backward pass.
    */
   deferMainGradient(provide: () => void): void {
@@ -322,8 +325,8 @@ function choosePlacement(
 }
 
 /**
- * Returns the given parameters for which the weight half computes gradients: all parameters that exist and
- * are not frozen.
+ * Returns the given parameters for which the weight half of backward computes gradients: all parameters that
+ * are defined and not frozen.
  */
 export function trainedParameters(...parameters: readonly (Parameter | undefined)[]): Parameter[] {
   return parameters.filter((parameter) => parameter !== undefined).filter(({ isFrozen }) => !isFrozen);
@@ -335,7 +338,10 @@ export interface ParameterDomain {
   readonly parameters: readonly Parameter[];
 }
 
-/** Groups a model's parameters into domains, in order. Returns one empty domain for an empty list. */
+/**
+ * Groups a model's parameters into domains. The parameters of a domain keep their order. Returns one empty
+ * domain for an empty list.
+ */
 export function listDomains(parameters: readonly Parameter[]): readonly ParameterDomain[] {
   const domains = (Object.keys(meshViews) as MeshView[]).map((view) => ({
     view,
@@ -344,7 +350,7 @@ export function listDomains(parameters: readonly Parameter[]): readonly Paramete
   return parameters.length === 0 ? domains.slice(0, 1) : domains.filter((each) => each.parameters.length > 0);
 }
 
-/** A range of elements [start, end) in this rank's shard of a parameter, with a factor for the elements. */
+/** A range of elements [start, end) in this rank's shard of a parameter, and a factor for these elements. */
 export interface ScaledPart {
   readonly parameter: Parameter;
   readonly start: number;

@@ -19,7 +19,7 @@ const multiplier1 = 0xcd9e8d57;
 const weyl0 = 0x9e3779b9;
 const weyl1 = 0xbb67ae85;
 
-/** Returns the upper 32 bits of the product of two unsigned 32-bit numbers. */
+/** Returns the upper 32 bits of the product of two unsigned 32-bit integers. */
 function highProduct(a: number, b: number): number {
   const [aHigh, aLow] = [a >>> 16, a & 0xffff];
   const [bHigh, bLow] = [b >>> 16, b & 0xffff];

@@ -22,8 +22,8 @@ export function recompute(
     return {
       name: 'recompute',
       inputs: [input],
-      // empty, because the inner tape itself adds the gradients of the parameters in `body`, and reports when
-      // they are ready
+      // the list is empty, because the inner tape itself adds the gradients of the parameters in `body`, and
+      // reports when they are ready
       parameters: [],
       saved: [savedInput, { release: () => inner?.dispose() }],
       hasWeightPart: true,

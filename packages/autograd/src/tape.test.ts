@@ -63,7 +63,7 @@ function constant(
   return new Variable(Tensor.from(values, { shape, dtype: itsDtype, device }), { requiresGradient: false });
 }
 
-/** Computes the loss over a tied head, as a mean over all tokens times a weight. */
+/** Computes the loss of a tied head: the mean over all tokens, multiplied by `weight`. */
 function headLoss(
   tape: Tape,
   input: Variable,
@@ -98,7 +98,9 @@ interface LossOptions {
   readonly layerLoss?: number;
 }
 
-/** Computes x + gelu(linear(norm(x))), twice with the same parameters, then the loss over a tied head. */
+/**
+ * Applies `x + gelu(linear(norm(x)))` twice with the same parameters, then computes the loss of a tied head.
+ */
 function buildLoss(tape: Tape, input: Variable, options: LossOptions = {}): Variable {
   const { chunkBytes, recomputed, layerLoss } = options;
   const layer = (inner: Tape, x: Variable): Variable =>
@@ -112,7 +114,10 @@ function buildLoss(tape: Tape, input: Variable, options: LossOptions = {}): Vari
   return tape.scope(() => headLoss(tape, apply(apply(input)), { chunkBytes }));
 }
 
-/** Computes 2 x and 3 x in a single operation, and reports the calls of its backward. */
+/**
+ * Computes `2 * x` and `3 * x` in a single operation, and passes a description of every backward call to
+ * `onCall`.
+ */
 function doubledAndTripled(tape: Tape, input: Variable, onCall: (call: string) => void): Variable[] {
   const { shape } = input.tensor;
   const addTensors = (left: Tensor, right: Tensor): Tensor => {
@@ -223,7 +228,7 @@ describe('Tape', () => {
     expect(chunked.losses).toEqual(whole.losses);
     chunked.gradients.forEach((gradient, index) => {
       gradient.forEach((value, at) => {
-        // float64; a handful of terms are summed in another order
+        // in float64, only the order in which a handful of terms are summed differs
         expect(Math.abs(value - whole.gradients[index]![at]!)).toBeLessThan(1e-14);
       });
     });
@@ -232,7 +237,8 @@ describe('Tape', () => {
   it('writes the first gradients of a weight that is marked clear, and adds the others', () => {
     for (const options of [{}, { chunkBytes: vocabulary * 8 * 2 }, { layerLoss: 0.5 }]) {
       const expected = run({}, options);
-      // NaN, which a sum would keep. Each weight is used twice, the head in chunks
+      // the main gradients of `written` begin as NaN, which any addition would keep; each weight is used
+      // twice, and the head in chunks
       expect(run({}, { ...options, written: [model.weight, model.head] })).toEqual(expected);
     }
     const { weight } = model;

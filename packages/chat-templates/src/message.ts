@@ -1,6 +1,6 @@
 /**
- * A message with all fields of its line in the file, because chat templates may read any field.
- * `readConversations` describes the values of the fields.
+ * A message with all the fields that the conversation file gives it, because chat templates may read any
+ * field. `readConversations` describes the values of the fields.
  */
 export interface ChatMessage {
   /** `system`, `user`, `assistant`, `tool`, or another role of the chat template. */
@@ -26,8 +26,8 @@ export function textParts(messages: readonly ChatMessage[]): readonly string[] |
 }
 
 /**
- * Returns the messages with each list of texts joined to one text. Undefined if a list has parts that are not
- * text.
+ * Returns the messages, with each list of texts joined into one string. Returns undefined if a list has parts
+ * that are not text.
  */
 export function withJoinedTexts(messages: readonly ChatMessage[]): readonly ChatMessage[] | undefined {
   const joined: ChatMessage[] = [];
@@ -41,8 +41,8 @@ export function withJoinedTexts(messages: readonly ChatMessage[]): readonly Chat
 }
 
 /**
- * Returns a message's content as text for people: the entries that are text, and only the kind of all other
- * entries.
+ * Returns a message's content as a string for people to read: the entries that are text, and only the kind of
+ * all other entries.
  */
 export function contentForPeople(content: unknown): string {
   if (typeof content === 'string') return content;

@@ -5,7 +5,7 @@ import { fileProblem, isJsonObject, readRegularFile } from '@mtl/errors/files';
 import { ChatTemplate } from './chat-template.js';
 
 /**
- * The maximum size in bytes of a file with a template. The limit is high since some tokenizer_config.json
+ * The maximum size of a template file, in bytes. The limit is high because some tokenizer_config.json files
  * also list their tokens.
  */
 const maximumBytes = 64 * 2 ** 20;
@@ -14,9 +14,9 @@ const maximumBytes = 64 * 2 ** 20;
  * Opens the chat template of a downloaded model: `chat_template.jinja`, or `chat_template` in
  * tokenizer_config.json. A model may have several templates, as a list in tokenizer_config.json or as files
  * in `additional_chat_templates`. Then conversations with functions use the template `tool_use`, and other
- * conversations use `default`. The texts of `bos_token`, `eos_token` and so on come from
+ * conversations use `default`. The strings of `bos_token`, `eos_token` and so on come from
  * tokenizer_config.json and special_tokens_map.json.
- * @param specialTokens texts by names such as `bos_token`, which override the files
+ * @param specialTokens strings for names such as `bos_token`, which override the files
  * @throws DataError MTL_CHAT_TEMPLATE if the folder has no template, or if a template cannot be read or used
  */
 export function openChatTemplate(
@@ -31,7 +31,7 @@ export function openChatTemplate(
   });
 }
 
-/** The text of a template, and the name of the template in error messages. */
+/** The source of a template, and its name in error messages. */
 interface TemplateText {
   readonly text: string;
   readonly name: string;
@@ -39,13 +39,13 @@ interface TemplateText {
 
 /** The templates of a folder: the default template, and the template for conversations with functions. */
 interface SavedTemplates {
-  /** Opens the templates with these texts for `bos_token` and so on. */
+  /** Opens the templates, which use the given strings for `bos_token` and so on. */
   readonly open: (specialTokens: Readonly<Record<string, string>>) => ChatTemplate;
 }
 
 /**
  * Finds the templates in a folder. As in the transformers library, template files override
- * tokenizer_config.json. Undefined if the folder has no template.
+ * tokenizer_config.json. Returns undefined if the folder has no template.
  * @throws DataError MTL_CHAT_TEMPLATE if a template cannot be read
  */
 export function savedTemplates(directory: string): SavedTemplates | undefined {
@@ -60,7 +60,10 @@ export function savedTemplates(directory: string): SavedTemplates | undefined {
   return opened({ text: legacy, name: join(directory, 'chat_template.json') });
 }
 
-/** Reads a file with a template. @throws DataError MTL_CHAT_TEMPLATE if the file cannot be read */
+/**
+ * Reads a template file.
+ * @throws DataError MTL_CHAT_TEMPLATE if the file cannot be read
+ */
 export function readTemplateFile(path: string): TemplateText {
   return { text: readText(path), name: path };
 }
@@ -74,7 +77,9 @@ const opened = (template: TemplateText, toolUse?: TemplateText): SavedTemplates 
     }),
 });
 
-/** Returns the templates that are separate files, by name. The name of chat_template.jinja is `default`. */
+/**
+ * Returns the templates that are separate files, keyed by name. The name of chat_template.jinja is `default`.
+ */
 function templateFiles(directory: string): ReadonlyMap<string, TemplateText> {
   const folder = join(directory, 'additional_chat_templates');
   const others =
@@ -90,7 +95,7 @@ function templateFiles(directory: string): ReadonlyMap<string, TemplateText> {
   );
 }
 
-/** Returns the templates of a list in tokenizer_config.json, by their names. */
+/** Returns the templates of a list in tokenizer_config.json, keyed by name. */
 function listedTemplates(templates: unknown, where: string): ReadonlyMap<string, TemplateText> {
   const list = (Array.isArray(templates) ? templates : []) as ({
     name?: unknown;
@@ -116,7 +121,7 @@ function used(templates: ReadonlyMap<string, TemplateText>, where: string): Save
   });
 }
 
-/** Returns the texts of special tokens, by names such as `bos_token`, from the files of a folder. */
+/** Returns the strings of special tokens from the files of a folder, keyed by names such as `bos_token`. */
 function savedTokens(directory: string): Readonly<Record<string, string>> {
   const stated = ['tokenizer_config.json', 'special_tokens_map.json'].flatMap((name) =>
     Object.entries(settingsIn(directory, name)),
@@ -129,7 +134,7 @@ function savedTokens(directory: string): Readonly<Record<string, string>> {
   );
 }
 
-/** Returns the settings in a JSON file; none if the file does not exist. */
+/** Returns the settings in a JSON file; an empty object if the file does not exist. */
 function settingsIn(directory: string, name: string): Readonly<Record<string, unknown>> {
   const path = join(directory, name);
   if (!existsSync(path)) return {};

@@ -32,7 +32,7 @@ function rendered(
   return template.render({ messages, where: 'line 1' }).text;
 }
 
-// In OpenAI's format, the arguments of a call are JSON text.
+// In OpenAI's format, the arguments of a call are a JSON string.
 describe('arguments of calls that are a text of JSON', () => {
   const text = '{"b": 2.0, "a": [1, "x\\"y"], "n": 12345678901234567890}';
 

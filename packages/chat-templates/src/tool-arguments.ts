@@ -2,18 +2,18 @@ import { isJsonObject } from '@mtl/errors/files';
 import type { ChatMessage } from './message.js';
 import { type JsonValue, parseJson } from './python/python-json.js';
 
-/** Arguments of a call that are JSON text, as in OpenAI's format. */
+/** Arguments of a call that are given as a JSON string, as in OpenAI's format. */
 export interface TextArguments {
   readonly text: string;
   /** The parsed text. */
   readonly value: JsonValue;
-  /** The index among all arguments in the messages that are JSON text. */
+  /** The index of these arguments among all arguments that the messages give as JSON strings. */
   readonly index: number;
 }
 
 /**
- * Replaces the arguments of all calls whose arguments are the JSON text of an object. Returns undefined if
- * there are no such calls.
+ * Replaces the arguments of every call whose arguments are a JSON string, using the result of `replace`.
+ * Returns undefined if there are no such calls.
  */
 export function replaceTextArguments(
   messages: readonly ChatMessage[],
@@ -39,23 +39,21 @@ export function replaceTextArguments(
 }
 
 /**
- * Returns the probe with an index: JSON text that serves as the arguments of a call. No real conversation
- * contains this text.
+ * Returns the probe with the given index: a JSON string that serves as the arguments of a call and occurs in
+ * no real conversation.
  */
 export const probeArguments = (index: number): string => `{"gxqvzwk": ${index}}`;
 
 const quotedProbe = /"\{\\"gxqvzwk\\": (\d+)\}"/g;
 
-/**
- * Returns the indices of the probes that a rendered text contains in quotes, with escapes, as JSON strings.
- */
+/** Returns the indices of the probes that `rendered` contains as quoted, escaped JSON strings. */
 export function quotedProbes(rendered: string): ReadonlySet<number> {
   return new Set(Array.from(rendered.matchAll(quotedProbe), ([, index]) => Number(index)));
 }
 
 /**
- * Returns a copy of a map or object with a changed value of `key`. Returns the value unchanged if it has no
- * such key.
+ * Returns a copy of a map or object in which `change` has replaced the value of `key`. Returns the value
+ * unchanged if it has no such key.
  */
 function changed(value: unknown, key: string, change: (value: unknown) => unknown): unknown {
   if (value instanceof Map) {
@@ -66,13 +64,13 @@ function changed(value: unknown, key: string, change: (value: unknown) => unknow
   return isJsonObject(value) && Object.hasOwn(value, key) ? { ...value, [key]: change(value[key]) } : value;
 }
 
-/** Returns the object that a JSON text represents; undefined for any other text. */
+/** Returns the object that the JSON string `text` represents; undefined for any other string. */
 function parseObject(text: string): JsonValue | undefined {
   try {
     const value = parseJson(text);
     return value instanceof Map ? value : undefined;
   } catch {
-    // The text is not JSON. It is not changed, because templates can write any text.
+    // The string is not JSON. It is not changed, because templates can write any text.
     return undefined;
   }
 }

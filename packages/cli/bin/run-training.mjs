@@ -1,7 +1,10 @@
 import { existsSync } from 'node:fs';
 import * as module from 'node:module';
 
-/** Runs the training program of a kind of model, like apps/gpt-train and apps/bert-train in a checkout. */
+/**
+ * Runs the training program for the given kind of model, like apps/gpt-train and apps/bert-train in a
+ * checkout.
+ */
 export async function runTraining(options) {
   module.enableCompileCache?.(); // from Node.js 22.1 on
   if (existsSync(new URL('../dist/main.js', import.meta.url))) {

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import type { Command } from 'commander';
 import { newCommand } from './command-line/new-command.js';
 
-// resolved by package name, because builds are in directories of different depth
+// the file is resolved by package name, because builds are in directories of different depth
 const { version } = createRequire(import.meta.resolve('@mtl/cli'))('../package.json') as { version: string };
 
 /** Returns the command `mtl` without its subcommands. */

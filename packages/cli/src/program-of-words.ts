@@ -6,8 +6,8 @@ import { newProgram } from './new-program.js';
 type Name = keyof typeof summaries;
 
 /**
- * The modules of commands. A module is imported only when its command is used, because importing all takes
- * half a second.
+ * The modules of commands. A module is imported only when its command is used, because importing all modules
+ * takes half a second.
  */
 const commands: Readonly<Record<Name, () => Promise<Command>>> = {
   train: async () => (await import('./commands/train.js')).trainCommand(),
@@ -45,8 +45,8 @@ const operands: Partial<Readonly<Record<Name, string>>> = {
 };
 
 /**
- * Returns the command `mtl` like `createProgram`, but completes only the subcommands that `words` may name.
- * The other subcommands have only name, summary and operands, for the list of commands.
+ * Returns the command `mtl` like `createProgram`, but builds completely only the subcommands that `words` may
+ * name. The other subcommands have only name, summary and operands, for the list of commands.
  */
 export async function programOfWords(words: readonly string[]): Promise<Command> {
   const program = newProgram();

@@ -9,17 +9,17 @@ import { statusOfInterruption } from './terminal/interruption.js';
 /**
  * Runs a command line until it ends. Results are written to standard output. An error is written to standard
  * error as one coded message, and determines the returned exit status. The exit code of this process does not
- * change. Do not run several command lines at the same time, because they share the output and the exit code
- * of the process.
+ * change. Several command lines must not run at the same time, because they share the output and the exit
+ * code of the process.
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`
  * @returns the exit status: 0, 2 for wrong input, 130 or 143 when SIGINT or SIGTERM ended a command that
  *   cleans up, 1 for every other failure, and for a failed check such as `plan --check`
- * @throws ConfigurationError MTL_OPTION if `argv` is no array of texts
+ * @throws ConfigurationError MTL_OPTION if `argv` is not an array of strings
  */
 export async function runMtl(argv: readonly string[]): Promise<number> {
   checkArgument(argv, { name: 'argv', check: wordsOption });
-  // commands without an error may set process.exitCode, and so may the loss of the output
+  // a command that ends without an error may set process.exitCode, and the loss of the output sets it too
   const before = process.exitCode;
   process.exitCode = undefined;
   try {
@@ -30,7 +30,7 @@ export async function runMtl(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** Runs the command and returns the exit status for its error. */
+/** Runs the command. If it fails, prints the error and returns the exit status for it. */
 async function runCommand(argv: readonly string[]): Promise<number> {
   try {
     const words = argv[0] === 'run' ? ['run', ...withDashes(argv.slice(1))] : [...argv];

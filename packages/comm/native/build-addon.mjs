@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * mtl-comm-build compiles the native addon of an installed package, for platforms without a prebuilt package.
- * npx mtl-comm-build [--build-dir DIRECTORY] [--target NAME] [-DNAME=VALUE ...]
+ * Usage: npx mtl-comm-build [--build-dir DIRECTORY] [--target NAME] [-DNAME=VALUE ...]
  */
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { AwaitableWork, CallbackWork } from './awaitable-work.js';
 
-/** Work that becomes done after `isDone` has been read a given number of times. */
+/** Work that becomes done once `isDone` has been read a given number of times. */
 class LaterWork extends AwaitableWork {
   waits = 0;
   #asked = 0;
@@ -34,7 +34,7 @@ it('is awaited while the event loop goes on', async () => {
   await work;
   clearImmediate(timer);
   expect(work.waits).toBe(1);
-  // reads once per turn for the first turns, and then once per millisecond
+  // `isDone` is read once per turn for the first turns, and then once per millisecond
   expect(turns).toBeGreaterThanOrEqual(100);
 });
 

@@ -1,10 +1,7 @@
 import { nextTurn } from './next-turn.js';
 import type { Work } from './process-group.js';
 
-/**
- * The number of turns of the event loop in which `isDone` is read every time. Afterwards, it is read every
- * millisecond.
- */
+/** The number of event-loop turns that each read `isDone`. Afterwards, it is read once per millisecond. */
 const eagerTurns = 100;
 
 const pause = (milliseconds: number): Promise<void> =>
@@ -31,7 +28,7 @@ export abstract class AwaitableWork implements Work {
 }
 
 export interface CallbackWorkOptions {
-  /** This function is called by every `wait`. Default: `wait` returns at once. */
+  /** Called by every `wait`. Default: `wait` returns immediately. */
   readonly wait?: () => void;
   /** Returns true when the result is ready. Default: the result is ready from the start. */
   readonly isDone?: () => boolean;

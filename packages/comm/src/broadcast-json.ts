@@ -2,9 +2,8 @@ import { Tensor } from '@mtl/kernels';
 import type { ProcessGroup } from './process-group.js';
 
 /**
- * Broadcasts a value of a rank (default 0) to all members of a group, as JSON. All members must call this
- * function. The value may contain NaN and infinite numbers. undefined is sent as null and returned as
- * undefined.
+ * Broadcasts the root's `value` to all members of `group`, as JSON. All members must call this function. The
+ * value may contain NaN and infinite numbers. undefined is sent as null and returned as undefined.
  */
 export function broadcastJson<Value>(
   group: ProcessGroup,

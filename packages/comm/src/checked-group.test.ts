@@ -2,7 +2,7 @@ import { GraphMemory, Tensor } from '@mtl/kernels';
 import { expect, it } from 'vitest';
 import { CheckedGroup } from './checked-group.js';
 
-/** A group that says which operation it has started. */
+/** A group whose `start` throws an error that names the operation. */
 class NamingGroup extends CheckedGroup {
   readonly engine = 'local';
   statistics(): never {

@@ -14,10 +14,14 @@ import type { GroupOptions } from './world.js';
 
 type Members = Pick<ProcessGroup, 'size' | 'rank'>;
 
-/** The kinds of reduction, in the order of their native numbers (native/core/operation.h). */
+/** The kinds of reduction, in the order of the native enumeration (see native/core/operation.h). */
 export const reductions: readonly ReduceOperation[] = ['sum', 'max', 'min'];
 
-/** @throws UsageError MTL_ARGUMENT unless `operation` is the name of a reduction */
+/**
+ * Rejects an unknown reduction.
+ *
+ * @throws UsageError MTL_ARGUMENT
+ */
 function checkReduction(operation: ReduceOperation): void {
   if (reductions.includes(operation)) return;
   throw new UsageError('MTL_ARGUMENT', `values cannot be combined by ${String(operation)}`, {
@@ -26,9 +30,11 @@ function checkReduction(operation: ReduceOperation): void {
 }
 
 /**
- * @throws UsageError MTL_ARGUMENT for a value that is not a tensor (for example, an array of numbers);
- *   MTL_DISPOSED_TENSOR; KernelError MTL_CAPTURE while a graph of device cpu is recorded: engines would move
- *   values that are not computed yet
+ * Rejects an operand that cannot be communicated.
+ *
+ * @throws UsageError MTL_ARGUMENT for a value that is not a tensor (for example, an array of numbers),
+ *   MTL_DISPOSED_TENSOR; KernelError MTL_CAPTURE while a graph of device cpu is being recorded, because
+ *   engines would move values that have not been computed yet
  */
 function checkTensor(operation: string, tensor: Tensor): void {
   // the getter throws for a tensor that has been disposed
@@ -56,10 +62,7 @@ function checkParts(
   );
 }
 
-/**
- * The numbers of elements that an all-to-all sends to and receives from each member, by position in the
- * group.
- */
+/** How many elements an all-to-all sends to and receives from each member, by position in the group. */
 interface UnequalCounts {
   readonly sent: readonly number[];
   readonly received: readonly number[];
@@ -120,7 +123,7 @@ function checkMember(member: number, group: Members): void {
   throw new UsageError('MTL_GROUP', `no member ${member} in a group of ${group.size}`);
 }
 
-/** @throws UsageError MTL_GROUP unless `member` is the position of another member. */
+/** @throws UsageError MTL_GROUP unless `member` is the position of a member other than this one. */
 function checkPeer(member: number, group: Members): void {
   checkMember(member, group);
   if (member === group.rank) throw new UsageError('MTL_GROUP', `a message from rank ${member} to itself`);
@@ -146,9 +149,11 @@ export interface CheckedOperation {
   readonly input?: Tensor;
   readonly output?: Tensor;
   readonly reduction?: ReduceOperation;
-  /** A position in the group: the root of a broadcast, or the other rank of a message. */
+  /**
+   * A position in the group: the root of a broadcast, or the peer that a message is sent to or received from.
+   */
   readonly peer?: number;
-  /** The parts of an all-to-all; undefined: equal parts. */
+  /** The part sizes of an all-to-all; undefined if all parts are equal. */
   readonly parts?: UnequalCounts | undefined;
 }
 

@@ -1,9 +1,9 @@
 import { type Device, DeviceMark } from '@mtl/kernels';
 
-/** The times that a device has computed and waited during some work, in milliseconds. */
+/** How long a device computed and waited during the measured work, in milliseconds. */
 export interface DeviceTimes {
   readonly computeMs: number;
-  /** The time that the device has waited for communication. */
+  /** How long the device waited for communication. */
   readonly waitedMs: number;
 }
 
@@ -36,9 +36,9 @@ export class DeviceWaits {
   }
 
   /**
-   * Measures the work that `task` enqueues. The caller must read the result or dispose of it. If the task
-   * throws, its marks are never freed: freeing them would wait for the device, the device may itself wait for
-   * other ranks, and the other ranks receive the error only later.
+   * Measures the work that `task` enqueues. The caller must read the result or dispose of it. If `task`
+   * throws, its marks are never freed, because freeing them would wait for the device. The device may itself
+   * be waiting for other ranks, which receive the error only later.
    */
   measure(task: () => void): MeasuredTimes {
     const marks = [new DeviceMark(this.#device)];
@@ -56,13 +56,17 @@ export class DeviceWaits {
 class MeasuredTimes {
   readonly #marks: readonly DeviceMark[];
 
-  /** @param marks at the start, before and after each wait, and at the end. This object owns the marks */
+  /**
+   * @param marks the marks at the start, before and after each wait, and at the end, which this object then
+   *   owns
+   */
   constructor(marks: readonly DeviceMark[]) {
     this.#marks = marks;
   }
 
   /**
-   * Waits for the end of the work and returns its times. Call it only once, because it disposes of the marks.
+   * Waits for the end of the work and returns its times. Must be called only once, because it disposes of the
+   * marks.
    */
   read(): DeviceTimes {
     const [begin, ...rest] = this.#marks;

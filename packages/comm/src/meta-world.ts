@@ -19,7 +19,7 @@ import { SingleProcessGroup } from './single-process-group.js';
 import type { GroupOptions, World } from './world.js';
 
 interface SentBytesOptions {
-  /** The bytes of the operation's input on this rank. */
+  /** The size of the operation's input on this rank. */
   readonly inputBytes: number;
   readonly size: number;
   readonly rank: number;
@@ -28,8 +28,9 @@ interface SentBytesOptions {
 }
 
 /**
- * Returns the bytes that a rank sends if collectives use the ring algorithm, as in NCCL. An all-reduce sends
- * 2 (n - 1) / n times the bytes of the tensor. An all-gather or a reduce-scatter sends half this amount.
+ * Returns the number of bytes that a rank sends if collectives use the ring algorithm, as in NCCL. An
+ * all-reduce sends `2 * (n - 1) / n` times the bytes of the tensor. An all-gather or a reduce-scatter sends
+ * half this amount.
  */
 export function sentBytes(operation: CommunicationOperation, options: SentBytesOptions): number {
   const { inputBytes, size, rank, root } = options;
@@ -58,31 +59,30 @@ export interface MetaOperation {
   /** The name of the operation's group. */
   readonly group: string;
   readonly operation: CommunicationOperation;
-  /** The bytes of the tensor that this rank contributes or receives. */
+  /** The size of the tensor that this rank contributes or receives. */
   readonly bytes: number;
-  /** The bytes that this rank would send to other ranks in the ring algorithm. */
+  /** The number of bytes that this rank would send to other ranks in the ring algorithm. */
   readonly sentBytes: number;
   /** True if the operation's tensors are on a device, not in host memory. */
   readonly isOnDevice: boolean;
-  /** The other rank of a message, as a position in the group. */
+  /** The peer of a message, as a position in the group. */
   readonly peer?: number;
 }
 
 interface MetaGroupOptions extends CheckedGroupOptions {
   /**
-   * This function is called for every operation in order, after its start. Values in host memory are then
-   * already combined.
+   * Called for every operation in order, after its start. Values in host memory are then already combined.
    */
   readonly onOperation?: ((operation: MetaOperation) => void) | undefined;
-  /** This function is called when the rank waits for an operation that was passed to `onOperation`. */
+  /** Called when the rank waits for an operation that was passed to `onOperation`. */
   readonly onWait?: ((operation: MetaOperation) => void) | undefined;
 }
 
 /**
- * A group in which only this rank exists. Operations are checked as in every group, counted, and finished at
- * once, because tensors on device `meta` have no values to send. Tensors in host memory, with which ranks
- * agree on values, are combined as if all ranks had the values of this rank. A message from another rank has
- * unknown contents, so receiving it is an error (CommunicationError `MTL_META`).
+ * A group in which only this rank exists. Operations are checked as in every group, counted, and finished
+ * immediately, because tensors on device `meta` have no values to send. Tensors in host memory, with which
+ * ranks agree on values, are combined as if all ranks had the values of this rank. A message from another
+ * rank has unknown contents, so receiving it is an error (CommunicationError `MTL_META`).
  */
 class MetaGroup extends CheckedGroup {
   readonly engine = 'meta';

@@ -1,5 +1,5 @@
 /**
- * Lets the event loop run its other tasks once. In a web page, which has no `setImmediate`, this takes a
+ * Lets the event loop run its other tasks once. In a web page, which has no `setImmediate`, the call takes a
  * little longer.
  */
 export const nextTurn = (): Promise<void> =>

@@ -20,7 +20,7 @@ type HostEngineName = 'local' | 'gloo' | 'gloo+local';
  */
 export type EngineName = HostEngineName | `staged+${HostEngineName}` | 'nccl' | 'memory' | 'single' | 'meta';
 
-/** The operations of a group, by their names in errors and statistics. */
+/** The operations of a group, under their names in errors and statistics. */
 export type CommunicationOperation =
   | 'allReduce'
   | 'allGather'
@@ -51,18 +51,20 @@ export interface AllToAllOptions {
   readonly output: Tensor;
   readonly input: Tensor;
   /**
-   * The number of rows of `input` (first dimension) for each member, by position in the group. Default: the
-   * same number for each member. `inputSplits` and `outputSplits` correspond to input_split_sizes and
+   * How many rows (first dimension) of `input` each member gets, by position in the group. Default: the same
+   * number for each member. `inputSplits` and `outputSplits` correspond to input_split_sizes and
    * output_split_sizes of PyTorch's `all_to_all_single`.
    */
   readonly inputSplits?: readonly number[] | undefined;
-  /** The number of rows of `output` from each member; only with `inputSplits`. */
+  /**
+   * How many rows of `output` come from each member, by position in the group. Given only with `inputSplits`.
+   */
   readonly outputSplits?: readonly number[] | undefined;
 }
 
 export interface OperationCount {
   readonly calls: number;
-  /** The number of bytes that this rank has sent to other ranks, counted at their transfer. */
+  /** How many bytes this rank has sent to other ranks, counted when they are transferred. */
   readonly sentBytes: number;
   /** The seconds for which this rank's main thread has been blocked in `wait`. */
   readonly waitedSeconds: number;
@@ -70,11 +72,11 @@ export interface OperationCount {
 
 /**
  * Ranks that communicate. Every member must start the same operations in the same order. If a member never
- * starts an operation, or starts it with another size or dtype, all members get a CommunicationError. The
+ * starts an operation, or starts it with a different size or dtype, all members get a CommunicationError. The
  * timing does not affect the bits of results.
  *
- * Operations start at once and return a `Work`. A group runs them in the order of their starts. Errors that a
- * single rank can detect (shapes, dtypes, ranks) are thrown at the start as UsageError.
+ * Operations start immediately and return a `Work`. A group runs them in the order of their starts. Errors
+ * that a single rank can detect (in shapes, dtypes or ranks) are thrown at the start as UsageError.
  */
 export interface ProcessGroup {
   readonly name: string;
@@ -108,9 +110,9 @@ export interface ProcessGroup {
   broadcast(tensor: Tensor, options: { readonly root: number }): Work;
   /**
    * Sends a different part of `input` to each rank, and receives a part of `output` from each rank. Both
-   * tensors contain their parts in rank order. Without splits, parts have equal sizes. The two tensors must
-   * not overlap. All engines except NCCL check that each rank sends the number of elements that the receiver
-   * expects.
+   * tensors contain their parts in rank order. If no splits are given, the parts have equal sizes. The two
+   * tensors must not overlap. All engines except NCCL check that each rank sends the number of elements that
+   * the receiver expects.
    */
   allToAll(tensors: AllToAllOptions): Work;
   /**
@@ -123,14 +125,17 @@ export interface ProcessGroup {
   /** Waits for all members. A barrier is done when every member has started it. */
   barrier(): Work;
 
-  /** Returns the counts of this rank's operations, by kind. */
+  /**
+   * Returns, for each kind of operation, how often this rank has started it, how many bytes it has sent, and
+   * how long it has waited.
+   */
   statistics(): Readonly<Record<CommunicationOperation, OperationCount>>;
   /** Releases the group's resources; a second call does nothing. */
   close(): void;
   [Symbol.dispose](): void;
 }
 
-/** The operations in the order of their native numbers (native/core/operation.h). */
+/** The operations in the order of their native enumeration values (see native/core/operation.h). */
 export const communicationOperations: readonly CommunicationOperation[] = [
   ...(['allReduce', 'allGather', 'reduceScatter', 'broadcast'] as const),
   ...(['allToAll', 'send', 'receive', 'barrier'] as const),

@@ -20,15 +20,12 @@ export interface World {
   readonly size: number;
   /** A group of all processes, called `world`. */
   readonly group: ProcessGroup;
-  /** Measures how long the GPU waits; set if operations block the GPU and not the host (NCCL). */
+  /** Measures how long the GPU waits. Defined only if operations block the GPU and not the host (NCCL). */
   readonly deviceWaits?: DeviceWaits | undefined;
   createGroup(options: GroupOptions): ProcessGroup;
   /** Makes the operations of all processes fail with `reason`; the error names this rank. */
   abort(reason: Error): void;
-  /**
-   * Leaves the job in the regular way. Other processes then do not treat the end of this process as a
-   * failure.
-   */
+  /** Leaves the job cleanly. The other processes then do not treat the end of this process as a failure. */
   close(): void;
   [Symbol.dispose](): void;
 }

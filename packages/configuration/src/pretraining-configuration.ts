@@ -48,7 +48,7 @@ export interface ModelConfiguration
   readonly geluKind?: GeluKind | undefined;
   readonly untieEmbeddingsAndOutputWeights: boolean;
   readonly makeVocabSizeDivisibleBy: number;
-  /** The vocabulary size of a loaded model; absent: the tokenizer's. */
+  /** The vocabulary size of a loaded model. Absent: the size of the tokenizer's vocabulary. */
   readonly vocabularySize?: number;
 }
 
@@ -58,8 +58,8 @@ export interface BertConfiguration extends FlagValues<typeof bertFlags> {
 }
 
 /**
- * The length, batches and precision of training. With `trainSamples` or epochs, `trainIterations` is the
- * number of steps already done plus the steps for the remaining samples.
+ * The length, batches and precision of training. If the length is given in samples or epochs,
+ * `trainIterations` is the number of steps already done plus the steps for the remaining samples.
  */
 export interface TrainingConfiguration
   extends FlagValues<typeof trainingFlags, 'micro-batch-size' | 'global-batch-size' | 'train-iters'> {
@@ -75,7 +75,7 @@ export interface TrainingConfiguration
   readonly recompute: Recomputation;
 }
 
-/** The settings of Muon, with the names in @mtl/optimizer's options. */
+/** The settings for Muon, under the same names as in @mtl/optimizer's options. */
 export interface MuonConfiguration extends Omit<MuonOptions, 'dtype'> {
   /**
    * The dtype of matmuls in the Newton-Schulz iteration. Undefined: determined by the model's precision and
@@ -100,7 +100,7 @@ export interface OptimizerConfiguration extends FlagValues<typeof optimizerFlags
   >;
   /** Muon's settings for the matrices of hidden layers; undefined: AdamW is used for all parameters. */
   readonly muon?: MuonConfiguration;
-  /** The precisions of states of a precision-aware optimizer; undefined: all are fp32. */
+  /** The precisions of a precision-aware optimizer's states; undefined: all states are fp32. */
   readonly statePrecision?: StatePrecision;
   readonly lossScale: LossScalerOptions;
 }
@@ -123,13 +123,13 @@ export type TokenizerConfiguration = TokenizerOptions;
 /** The conversations for fine-tuning. */
 export interface ConversationConfiguration extends ConversationFiles {
   /**
-   * The number of consecutive evaluations without a lower validation loss after which training ends. Absent:
+   * Training ends after this number of consecutive evaluations without a lower validation loss. Absent:
    * training never ends early.
    */
   readonly patience?: number;
 }
 
-/** The numbers of samples in an epoch of conversations, which are known after the conversations were read. */
+/** The sample counts of an epoch of conversations, which are known once the conversations have been read. */
 export interface ConversationSamples {
   readonly numTrain: number;
   /** Number of samples for evaluation; 0 if there is no evaluation. */
@@ -167,8 +167,9 @@ export interface CheckpointConfiguration extends FlagValues<typeof checkpointFla
   readonly loadOptimizer: boolean;
   readonly loadRng: boolean;
   /**
-   * The values to use if learning rates, schedule or weight decay differ from the checkpoint: `same` rejects
-   * a difference, `override` uses the flags, and `checkpoint` uses the checkpoint's values.
+   * The values to use if the learning rates, schedule or weight decay of the flags differ from the values in
+   * the checkpoint: `same` rejects a difference, `override` uses the flags, and `checkpoint` uses the
+   * checkpoint's values.
    */
   readonly schedule: 'same' | 'override' | 'checkpoint';
 }

@@ -80,7 +80,7 @@ function derivedValues(configuration: PretrainingConfiguration): ReadonlyArray<r
   ];
 }
 
-/** Returns a text such as `4 = tensor 2 x pipeline 1 x data 2`. */
+/** Returns a string such as `4 = tensor 2 x pipeline 1 x data 2`. */
 export function processesText({ parallel }: PretrainingConfiguration): string {
   return `${parallel.worldSize} = ${layoutText(parallel)}`;
 }

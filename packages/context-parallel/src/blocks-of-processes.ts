@@ -9,11 +9,11 @@ import {
 } from './packed-chunks.js';
 import { chunksOfRank, computeChunkSize, sequenceChunks } from './sequence-chunks.js';
 
-// This file divides the processes that share sequences into blocks of n neighbours. Process r is number r % n
-// in block r / n. The chunks of all processes in a block form two larger chunks of a sequence, the same
-// chunks that one process would own if each block were one process.
+// This file divides the processes over which sequences are sharded into blocks of n neighbours. Process r has
+// position `r % n` in block `floor(r / n)`. The chunks of all processes in a block form two larger chunks of
+// a sequence, the same chunks that one process would own if each block were one process.
 
-/** The two levels of processes that share sequences. */
+/** The two levels of processes over which sequences are sharded. */
 export interface ContextLevels {
   /** The n processes of this process's block, which exchange heads with each other. */
   readonly heads: ProcessGroup;
@@ -46,7 +46,7 @@ export function blocksOfSequences(
   };
 }
 
-/** Returns the blocks for packed samples, given the chunks of single processes. */
+/** Returns the blocks for packed samples, given the chunks of individual processes. */
 export function blocksOfPackedSamples(
   { heads, ring }: ContextLevels,
   packed: PackedParts,

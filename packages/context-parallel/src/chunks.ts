@@ -18,7 +18,7 @@ export interface RowOrder {
   enter(rows: Tensor): Tensor;
   /**
    * Calls `write` with memory for rows in the order of chunks. Then stores the rows that `write` has written
-   * in `target`, [own, B, ...], in its order.
+   * in `target`, [own, B, ...], in the order of `target`.
    */
   into(target: Tensor, write: (rows: Tensor) => void): void;
   /**
@@ -46,13 +46,18 @@ export interface Chunks extends RowOrder {
    * for packed samples.
    */
   statisticsShape(numHeads: number): readonly number[];
-  /** Returns false if the masks of a call hide all keys of one chunk from all queries of the other. */
+  /**
+   * Returns false if the masks of a call hide all keys of chunk `pair.keys` from all queries of chunk
+   * `pair.queries`.
+   */
   mayBeSeen(call: AttendedCall, pair: ChunkPair): boolean;
-  /** Returns the attention options for the queries of one chunk and the keys of the other. */
+  /**
+   * Returns the attention options for the queries of chunk `pair.queries` and the keys of chunk `pair.keys`.
+   */
   optionsOfPair(call: AttendedCall, pair: ChunkPair): AttentionOptions;
   /**
-   * Returns the attention options for the queries of a chunk and the first rows of all keys in sequence
-   * order.
+   * Returns the attention options for the queries of a chunk and the first `numRows` rows of all keys in
+   * sequence order.
    */
   optionsOfAll(
     call: AttendedCall,
@@ -66,15 +71,13 @@ export interface Chunks extends RowOrder {
 
 /** The samples to which the rows of chunks belong. */
 interface SamplesOfChunks {
-  /**
-   * The restrictions of visibility that result from the chunks, in addition to the restrictions of the call.
-   */
+  /** The visibility restrictions that result from the chunks, in addition to the call's restrictions. */
   readonly visibility?: Visibility;
-  /** int64: the numbers of the samples, for dropout masks. Default: the samples of the call. */
+  /** int64: the sample numbers, for dropout masks. Default: the samples of the call. */
   readonly samples?: Tensor;
 }
 
-/** Returns the kernel options of attention for some chunks. */
+/** Returns the kernel options of attention for the given chunks. */
 export function chunkOptions(
   { visibility: ofCall, scale, softCap, dropout, headOffset = 0 }: AttendedCall,
   { visibility, samples = dropout?.samples.tensor }: SamplesOfChunks,

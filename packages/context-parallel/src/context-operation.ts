@@ -6,8 +6,8 @@ import type { AttendedCall } from './context-attention.js';
 import { type HeadSizes, headsInto, mapHeads, measureSizes, rowsOfPlace } from './heads-of-rows.js';
 
 /**
- * The tensors of one pass. They contain the rows of this process's own chunks, one chunk after the other:
- * [own, B, ...], or [own, ...] for packed samples.
+ * The tensors of one forward or backward pass. They contain the rows of this process's own chunks, one chunk
+ * after the other: [own, B, ...], or [own, ...] for packed samples.
  */
 export interface Pass {
   readonly call: AttendedCall;
@@ -15,8 +15,8 @@ export interface Pass {
   readonly sizes: HeadSizes;
   readonly heads: Heads<Tensor>;
   /**
-   * [chunks, ...]: the log-sum-exp of the rows in each own chunk, over all keys to which the chunk's queries
-   * attend; see `Chunks.statisticsShape`.
+   * [chunks, ...]: the log-sum-exp of the rows in each of this process's own chunks, over all keys to which
+   * the chunk's queries attend (see `Chunks.statisticsShape`).
    */
   readonly logSumExp: Tensor;
 }
@@ -27,7 +27,7 @@ export interface ForwardPass extends Pass {
 }
 
 export interface BackwardPass extends Pass {
-  /** The `attentionRowSums` of each own chunk, in the shape of `logSumExp`. */
+  /** The `attentionRowSums` of each of this process's own chunks, in the shape of `logSumExp`. */
   readonly rowSums: Tensor;
   /** The gradients of the heads. */
   readonly gradient: Heads<Tensor>;
@@ -81,7 +81,7 @@ interface AttentionPasses {
 
 /**
  * Records attention as a differentiable operation. For backward, it keeps the heads, the output and the
- * log-sum-exp of the rows. The tensors of its masks must outlive the passes of the micro-batch.
+ * log-sum-exp of the rows. The mask tensors must outlive the micro-batch's forward and backward passes.
  */
 export function recordedAttention(
   tape: Tape,
@@ -118,8 +118,8 @@ export function recordedAttention(
         }
         const gradient = mapHeads(heads, (each) => each.newGradient());
         sinks?.startGradient();
-        // not in a tidy scope, because recomputed tensors belong to their variables and must not be disposed
-        // of here
+        // these reads are outside of a tidy scope, because recomputed tensors belong to their variables and
+        // must not be disposed of here
         const tensors = {
           heads: savedHeads && mapHeads(savedHeads, ({ tensor }) => tensor),
           kept: saved.kept?.tensor,
@@ -138,13 +138,16 @@ export function recordedAttention(
   return output;
 }
 
-/** The results for all own chunks: output [rows, ..., A, E], statistics [chunks, ...]. */
+/**
+ * The results for all of this process's own chunks. `output` is [rows, ..., A, E], and `logSumExp` is
+ * [chunks, ...].
+ */
 interface ResultsOfChunks {
   readonly output: Tensor;
   readonly logSumExp: Tensor;
 }
 
-/** Adds attention sinks to the results of own chunks over all keys. */
+/** Adds attention sinks to the results for this process's own chunks, which cover all keys. */
 export function addSinks(sinks: SinksOfCall | undefined, { output, logSumExp }: ResultsOfChunks): void {
   if (sinks === undefined) return;
   const perProcess = logSumExp.dim(0);
@@ -156,7 +159,7 @@ export function addSinks(sinks: SinksOfCall | undefined, { output, logSumExp }: 
   }
 }
 
-/** Computes the gradient of the sinks from the statistics [chunks, ...] of own chunks. */
+/** Computes the gradient of the sinks from the statistics [chunks, ...] of this process's own chunks. */
 export function differentiateSinks(
   sinks: SinksOfCall | undefined,
   { rowSums, logSumExp }: { readonly rowSums: Tensor; readonly logSumExp: Tensor },
@@ -221,7 +224,7 @@ export function contextOperation(
   });
 }
 
-/** Returns the statistics of one own chunk: see `Chunks.statisticsShape`. */
+/** Returns the statistics of one of this process's own chunks (see `Chunks.statisticsShape`). */
 const statisticsOfPlace = (statistics: Tensor, place: number): Tensor =>
   statistics.rows(place, place + 1).reshape(statistics.shape.slice(1));
 

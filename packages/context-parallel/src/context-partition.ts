@@ -22,8 +22,8 @@ export interface ContextPartitionOptions {
   /** The processes that share every sequence. */
   readonly group: ProcessGroup;
   /**
-   * The processes of `group` together with the tensor-parallel processes of each; undefined without tensor
-   * parallelism.
+   * The processes of `group` together with the tensor-parallel processes of each process; undefined without
+   * tensor parallelism.
    */
   readonly groupWithTensor?: ProcessGroup | undefined;
   /** The kind of communication for each layer; a single entry applies to all layers. */
@@ -33,10 +33,10 @@ export interface ContextPartitionOptions {
 }
 
 /**
- * The partition of a micro-batch's rows over processes, with attention to the keys of other processes. A
- * process owns two of the 2 n chunks of every document, one from each end. If samples are packed and their
- * attention is not causal, the process owns a contiguous slice of the rows instead. A sequence that cannot be
- * divided is a ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE`.
+ * The partition of a micro-batch's rows over n processes, with attention to the keys of other processes. A
+ * process owns two of the `2 * n` chunks of every document, one from each end. If samples are packed and
+ * their attention is not causal, the process instead owns a contiguous slice of the rows. A sequence that
+ * cannot be divided causes a ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE`.
  */
 export interface ContextPartition extends SequencePartition<AttendRows, UploadOptions, ProcessGroup> {
   /** The group of `ContextPartitionOptions`. */
@@ -50,7 +50,9 @@ export interface RowsOfProcess extends OwnRows<AttendRows> {
   readonly indices: Int32Array;
 }
 
-/** The divided rows with which layers compute. `blocks` is set if some layers communicate in two levels. */
+/**
+ * The divided rows with which layers compute. `blocks` is defined if some layers communicate in two levels.
+ */
 interface DividedRows {
   readonly chunks: Chunks;
   readonly blocks: BlockChunks | undefined;

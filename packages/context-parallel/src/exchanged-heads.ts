@@ -173,7 +173,10 @@ function headsOfProcess(
   });
 }
 
-/** Computes the row sums [rows, ..., A] of an output and its gradient, [rows, ..., A * E]. */
+/**
+ * Computes the sum of the products of an output and its gradient, for each row and head: [rows, ..., A] from
+ * [rows, ..., A * E].
+ */
 function computeRowSums(output: Tensor, gradient: Tensor, numHeads: number): Tensor {
   const [left, right] = [byHead(output, numHeads), byHead(gradient, numHeads)];
   return rowProducts({ left, right }).reshape(left.shape.slice(0, -1));
@@ -195,7 +198,7 @@ function turnRows(rows: Tensor, statistics: Tensor): void {
 /** The dimensions of a row in each of several named tensors. */
 type Features<Name extends string> = Readonly<Record<Name, readonly number[]>>;
 
-/** Makes an object that has the same keys as another object. */
+/** Makes an object that has the same keys as `names`. */
 function byName<Name extends string, To>(
   names: Readonly<Record<Name, unknown>>,
   make: (name: Name) => To,
@@ -218,7 +221,7 @@ function sideBySide<Name extends string>(rows: Tensor, features: Features<Name>)
 }
 
 /**
- * Views [rows, ..., F, ...] as [n, rows, ..., F / n, ...], so that the dimension F is divided over n
+ * Views [rows, ..., F, ...] as [n, rows, ..., F / n, ...], so that the dimension F is divided over n = `size`
  * processes. The last parameter has an entry for F and for each dimension after it.
  */
 function byProcess(tensor: Tensor, size: number, { length }: readonly number[]): Tensor {
@@ -232,9 +235,9 @@ function byProcess(tensor: Tensor, size: number, { length }: readonly number[]):
 }
 
 /**
- * Exchanges [own, B, n * F, ...] of the process's own positions for all positions [S, B, W] (packed: [T, W])
- * of its own heads. `features`: the dimensions F, ... of the process's own heads. A row of length W contains
- * all these features side by side.
+ * Exchanges tensors [own, B, n * F, ...], which have the process's own positions and all heads, for a tensor
+ * [S, B, W] (packed: [T, W]), which has all positions and the process's own heads. `features` has the
+ * dimensions F, ... of the own heads. A row of length W contains all these features side by side.
  */
 function positionsOfHeads<Name extends string>(
   tensors: Readonly<Record<Name, Tensor>>,
@@ -258,8 +261,9 @@ function positionsOfHeads<Name extends string>(
 }
 
 /**
- * Exchanges all positions [S, B, W] (packed: [T, W]) of the process's own heads for [own, B, n * F, ...] of
- * its own positions, which are written to the targets.
+ * Exchanges a tensor [S, B, W] (packed: [T, W]), which has all positions and the process's own heads, for
+ * tensors [own, B, n * F, ...], which have the process's own positions and all heads. The results are written
+ * to `targets`.
  */
 function headsOfPositions<Name extends string>(
   tensor: Tensor,

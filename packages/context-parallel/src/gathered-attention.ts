@@ -12,8 +12,8 @@ import { joinKeysAndValues, splitKeysAndValues } from './heads-of-rows.js';
 
 /**
  * Attention for which every process gathers all keys and values. It supports any mask and window, but during
- * a pass it needs memory for G (D + E) values per position of the whole sequence. Backward gathers keys and
- * values again, and sums their gradients over processes.
+ * a forward or backward pass it needs memory for `G * (D + E)` values per position of the whole sequence.
+ * Backward gathers keys and values again, and sums their gradients over processes.
  */
 export const gatheredAttention: ContextOperation = { name: 'gathered attention', forward, backward };
 

@@ -2,7 +2,7 @@ import type { Heads } from '@mtl/autograd';
 import { cast, Tensor } from '@mtl/kernels';
 import type { RowOrder } from './chunks.js';
 
-/** The sizes of the heads of some rows. */
+/** The number of rows, and the sizes of their heads. */
 export interface HeadSizes {
   /** The row dimensions: [own, B], or [own] for packed samples. */
   readonly rows: readonly number[];
@@ -29,7 +29,7 @@ export const mapHeads = <From, To>(heads: Heads<From>, map: (of: From) => To): H
   value: map(heads.value),
 });
 
-/** Calls `write` with the rows of several targets in the order of chunks: see `RowOrder.into`. */
+/** Calls `write` with the rows of all three targets in the order of chunks (see `RowOrder.into`). */
 export function headsInto(
   order: RowOrder,
   { query, key, value }: Heads<Tensor>,
@@ -43,8 +43,8 @@ export function headsInto(
 }
 
 /**
- * Returns the rows of one of this process's chunks: takes [own, ...], returns [c, ...]. The chunk is given by
- * its index among the process's chunks.
+ * Returns the rows of one of this process's chunks: [c, ...] from [own, ...]. `place` is the chunk's index
+ * among the process's chunks.
  */
 export function rowsOfPlace(
   tensor: Tensor,

@@ -12,7 +12,10 @@ import {
 import { type ChunkPair, type Chunks, chunkOptions, type RowOrder } from './chunks.js';
 import type { AttendedCall } from './context-attention.js';
 
-/** Copies values to the device like `Tensor.from`, for passes that are launched again with other values. */
+/**
+ * Copies values to the device like `Tensor.from`. Recorded passes, which are launched again with changed
+ * values, provide this function.
+ */
 export type Upload = (values: TypedArray, options: Parameters<typeof Tensor.from>[1]) => Tensor;
 
 export interface UploadOptions {
@@ -144,18 +147,18 @@ export type SampleSpan = readonly [start: number, end: number];
 export interface PackedParts extends Omit<PackedRowsOfProcesses, 'perProcess'> {
   /** c: the number of rows in every chunk; rows after the last sample belong to no sample. */
   readonly chunkSize: number;
-  /** The section of each sample in every chunk. */
+  /** `parts[chunk][sample]` is the section of the sample that the chunk contains. */
   readonly parts: ReadonlyArray<readonly SampleSpan[]>;
   /** Returns the chunks of a process, in the order of its rows. */
   readonly ofRank: (rank: number) => readonly number[];
-  /** The number of each sample, from which random masks are computed. */
+  /** The number that identifies each sample. Random masks are computed from it. */
   readonly sampleNumbers: readonly bigint[];
 }
 
 /** The rows of the samples in one chunk, or of all samples. */
 interface Ranges {
   readonly lengths: readonly number[];
-  /** An upper bound of the number of rows of one part. */
+  /** An upper bound for the number of rows in one part. */
   readonly longest: number;
   /** int32 [N + 1]: the first row of each sample's part. */
   readonly starts: Tensor;
@@ -199,8 +202,8 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
       const lengths = of.map(([start, end]) => end - start);
       return {
         lengths,
-        // recorded passes are launched again with other samples, which may be longer, so the upper bound is
-        // the total number of rows
+        // recorded passes are launched again with different samples, which may be longer, so the upper bound
+        // is the total number of rows
         longest: options.upload === undefined ? Math.max(0, ...lengths) : numRows,
         starts: copied(Int32Array.from(computeStarts(lengths))).tensor,
         first: copied(Int32Array.from(of, ([start]) => start)).tensor,
@@ -260,13 +263,15 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
     return chunkOptions(call, { visibility: { packed }, samples: this.#samples.tensor });
   }
 
-  /** Describes the samples to which some keys belong. `name` identifies the pair of keys and queries. */
+  /** Describes the samples to which `keys` belong. `name` identifies the pair of keys and queries. */
   #samplesIn(keys: Ranges, queries: Ranges, name: string): PackedSamples & Pick<Ranges, 'first'> {
     const { starts, longest, first } = keys;
     return { starts, longest, first, numScores: this.#countScores(queries, keys, name) };
   }
 
-  /** Returns the number of scores: queries times keys, summed over all samples. */
+  /**
+   * Returns the number of scores: the number of queries times the number of keys, summed over all samples.
+   */
   #countScores(queries: Ranges, keys: Ranges, name: string): number {
     let numScores = this.#numScores.get(name);
     if (numScores === undefined) {

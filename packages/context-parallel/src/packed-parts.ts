@@ -37,14 +37,14 @@ export function listDocuments(keyStart: Int32Array, sequenceLength: number): rea
 }
 
 /**
- * Returns the borders of the 2 n chunks of every document, [documents][2 n + 1] positions: the start of each
- * chunk and the end of the last chunk. If the length of a document is not a multiple of 2 n, some chunks get
- * one more position. The additional positions go to all chunks in turn, so that all chunks have the same
- * total number of positions of each sequence. No document is padded, so the tokens of a step do not depend on
- * the number of processes.
+ * Returns the borders of the `2 * n` chunks of every document, where n = `size`, as positions [documents][2 *
+ * n + 1]: the start of each chunk and the end of the last chunk. If the length of a document is not a
+ * multiple of `2 * n`, some chunks get one more position. The additional positions go to all chunks in turn,
+ * so that all chunks have the same total number of positions of each sequence. No document is padded, so the
+ * tokens of a step do not depend on the number of processes.
  *
- * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that cannot be divided into 2 n equal
- *   chunks
+ * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that cannot be divided into `2 * n`
+ *   equal chunks
  */
 export function bordersOfDocuments(
   documents: readonly Document[],
@@ -53,7 +53,7 @@ export function bordersOfDocuments(
   computeChunkSize(sequenceLength, size);
   const numChunks = 2 * size;
   // the chunk that gets the next additional position; it is 0 again at the end of every sequence, because the
-  // sequence length is a multiple of 2 n
+  // sequence length is a multiple of `2 * n`
   let next = 0;
   return documents.map(({ start, end }) => {
     const length = end - start;
@@ -130,7 +130,8 @@ export function documentChunks(
  * Divides the rows of samples whose attention is not causal into one slice per process, because every row of
  * a sample is then the same amount of work.
  *
- * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for rows that cannot be divided into n equal slices
+ * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for rows that cannot be divided into `group.size`
+ *   equal slices
  */
 export function rowChunks(
   { numRows, starts, sampleNumbers }: Pick<PackedSamplesOfBatch, 'numRows' | 'starts' | 'sampleNumbers'>,

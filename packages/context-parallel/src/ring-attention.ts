@@ -21,7 +21,7 @@ import { joinKeysAndValues, rowsOfPlace, splitKeysAndValues } from './heads-of-r
  */
 export const ringAttention: ContextOperation = { name: 'ring attention', forward, backward };
 
-/** Sends and receives messages of neighbours in a ring. */
+/** Exchanges messages with the neighbours in a ring. */
 class Ring {
   readonly #group: ProcessGroup;
   readonly #to: number;
@@ -58,8 +58,8 @@ interface Arriving {
 }
 
 /**
- * A pair of chunks, one of queries and one of keys, with their numbers and their indices within their
- * processes.
+ * A pair of chunks, one of queries and one of keys: the number of each chunk, and its index among the chunks
+ * of its process.
  */
 interface PairOfPlaces extends ChunkPair {
   readonly queryPlace: number;
@@ -67,8 +67,8 @@ interface PairOfPlaces extends ChunkPair {
 }
 
 /**
- * Returns the pairs of this process's query chunks and `owner`'s key chunks in which the masks leave
- * something visible.
+ * Returns the pairs of this process's query chunks and `owner`'s key chunks in which at least one query may
+ * attend to a key.
  */
 function pairsWith({ call, chunks }: Pass, owner: number): readonly PairOfPlaces[] {
   const { rank } = chunks.group;
@@ -166,7 +166,8 @@ function backward(pass: BackwardPass): void {
   let leavingSums: { readonly work: Work; readonly tensor: Tensor } | undefined;
   for (let step = 0; step < group.size; step++) {
     const isLast = step === group.size - 1;
-    // the sums of earlier processes, which were sent before the next block of this step
+    // receives the gradient sums of earlier processes, which those processes sent before this step's next
+    // block
     const arrivingSums = step > 1 ? ring.receive(ownSums) : undefined;
     const leaving = isLast ? undefined : ring.send(current);
     const arriving = isLast ? undefined : ring.receive(current);

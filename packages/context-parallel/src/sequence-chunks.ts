@@ -5,9 +5,9 @@ import type { Slice } from '@mtl/layout';
 import { type Chunks, chunkOptions } from './chunks.js';
 
 /**
- * Returns the numbers of the two chunks of a sequence that a process owns. If n processes share a sequence,
- * it has 2 n equal chunks, and each process owns one chunk from each end, so that causal attention is the
- * same amount of work for all processes (zigzag).
+ * Returns the indices of the two chunks of a sequence that a process owns. If a sequence is sharded over n
+ * processes, it has `2 * n` equal chunks, and each process owns one chunk from each end, so that causal
+ * attention is the same amount of work for all processes (zigzag).
  */
 export const chunksOfRank = (rank: number, size: number): readonly [number, number] => [
   rank,
@@ -21,10 +21,10 @@ const chunkSlice = (chunk: number, chunkSize: number): Slice => ({
 });
 
 /**
- * Returns the number of positions of each of the 2 n chunks of a sequence.
+ * Returns the number of positions in each of the `2 * size` chunks of a sequence.
  *
- * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that cannot be divided into 2 n equal
- *   chunks
+ * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that cannot be divided into `2 *
+ *   size` equal chunks
  */
 export function computeChunkSize(sequenceLength: number, size: number): number {
   const numChunks = 2 * size;
@@ -50,8 +50,8 @@ const listPlaces = (size: number): ReadonlyArray<{ readonly place: number; reado
     .map((chunk, place) => ({ place, chunk }));
 
 /**
- * Makes the chunks for sequences [S, B] that are all divided in the same way: chunk k has c positions, from k
- * c on. Masks and dropout receive the positions of a chunk's first query and first key.
+ * Makes the chunks for sequences [S, B] that are all divided in the same way: chunk k has c positions and
+ * begins at position `k * c`. Masks and dropout receive the positions of a chunk's first query and first key.
  */
 export function sequenceChunks({
   group,
@@ -92,8 +92,8 @@ export function sequenceChunks({
     mayBeSeen: ({ visibility: { causal = false, windowSize } = {} }, { queries, keys }) => {
       if (!causal) return true;
       if (keys > queries) return false;
-      // among the pairs of a query and a key in these chunks, the first query and the last key have the
-      // smallest distance
+      // in these chunks, the first query and the last key are the pair of a query and a key with the smallest
+      // distance
       return windowSize === undefined || (queries - keys - 1) * chunkSize + 1 <= windowSize;
     },
     optionsOfPair: (call, { queries, keys }) =>

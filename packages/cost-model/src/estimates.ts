@@ -8,23 +8,23 @@ import { passSeconds } from './timing/operations-seconds.js';
 
 interface EstimateSecondsOptions {
   /**
-   * Seconds of the forward and backward pass of one micro-batch, for each chunk in the order of the model.
+   * Seconds for the forward and backward pass of one micro-batch, for each chunk in the order of the model.
    */
   readonly chunks: readonly number[];
   readonly pipeline: number;
   readonly numMicroBatches: number;
   /** Factor for the time of the pipeline's bubble: 1, or less for schedules that split the backward pass. */
   readonly bubble: number;
-  /** Seconds of a message from one stage to the next. */
+  /** Seconds for a message from one stage to the next. */
   readonly message: number;
-  /** Seconds from the last pass to the end of the step. */
+  /** Seconds from the last backward pass to the end of the step. */
   readonly end: number;
 }
 
 /**
- * Estimates the time of a step with 1F1B or the interleaved schedule, as the time of its slowest rank: the
- * passes of its m micro-batches, and the passes of all other ranks while the pipeline fills and drains
- * (Narayanan et al. 2021, section 2.2).
+ * Estimates how long a step takes with 1F1B or the interleaved schedule. The step takes as long as its
+ * slowest rank: the rank's forward and backward passes of its m micro-batches, and one forward and backward
+ * pass of each other rank while the pipeline fills and drains (Narayanan et al. 2021, section 2.2).
  */
 export function estimateSeconds(options: EstimateSecondsOptions): number {
   const { chunks, pipeline: p, numMicroBatches: m, bubble, message, end } = options;
@@ -38,7 +38,8 @@ export function estimateSeconds(options: EstimateSecondsOptions): number {
 }
 
 /**
- * The estimated time and memory of a layout, precise enough to exclude layouts that cannot be among the best.
+ * The time and memory that a layout is estimated to need, precise enough to exclude layouts that cannot be
+ * among the best.
  */
 export interface LayoutEstimate {
   readonly seconds: number;
@@ -49,8 +50,8 @@ export interface LayoutEstimate {
 /** Estimates steps from operation lists, without simulating their schedules. */
 export class ListedEstimates {
   /**
-   * A cache of schedules, by the sizes that determine them. The layouts of a search need only a few
-   * schedules.
+   * A cache of schedules, keyed by the sizes that determine a schedule. The layouts of a search need only a
+   * few schedules.
    */
   readonly #schedules = new Map<string, PipelineSchedule>();
 

@@ -67,11 +67,11 @@ export function isProfileKnown({ name, variables }: OpenProfileOptions): boolean
 }
 
 /**
- * Opens a profile: a bundled one, or one in a file. Without a name, opens the calibrated profile of this
- * machine.
+ * Opens a profile: a bundled profile, or a profile in a file. Without a name, opens the calibrated profile of
+ * this machine.
  *
  * @throws ConfigurationError `MTL_PROFILE_NAME` for an unknown name, or if there is neither a name nor a
- *   calibration; `MTL_PROFILE` for a file that cannot be read or is no profile
+ *   calibration; `MTL_PROFILE` for a file that cannot be read or is not a profile
  */
 export function openProfile({ name, variables }: OpenProfileOptions): Profile {
   if (name !== undefined) return name.endsWith('.json') ? readProfile(name) : loadProfile(name);

@@ -4,7 +4,7 @@ import type { Scale, View } from './state.js';
 const axes: readonly Axis[] = ['iteration', 'tokens', 'seconds'];
 const scales: readonly Scale[] = ['typical', 'all', 'log'];
 
-/** Parses the view in the query of an address. Missing or invalid properties are left out. */
+/** Parses the view from the query of a URL. Missing or invalid properties are left out. */
 export function parseView(search: string): Partial<View> {
   const query = new URLSearchParams(search);
   const axis = axes.find((name) => name === query.get('axis'));

@@ -7,7 +7,7 @@ export interface ChartKind {
   readonly title: string;
   readonly unit: string;
   readonly format: (value: number | null | undefined) => string;
-  /** Possible distances of marks on the vertical axis. Default: 1, 2, 5, 10 and so on. */
+  /** Possible distances between marks on the vertical axis. Default: 1, 2, 5, 10 and so on. */
   readonly marks?: number[];
   /**
    * True if the vertical axis must begin at zero, because the size of the values matters, not only their
@@ -20,7 +20,7 @@ export interface ChartKind {
   readonly canBeLogarithmic: boolean;
   /** True if the median and a band are shown, for values that vary from step to step around a median. */
   readonly isBand: boolean;
-  /** Another metric, whose values are shown next to the values of this metric. */
+  /** A second metric, whose values are shown next to the values of this metric. */
   readonly companion?: { readonly name: string; readonly unit: string };
   /** True if the chart is shown only if its values change. */
   readonly isOnlyIfChanging: boolean;
@@ -83,7 +83,7 @@ const known: Readonly<Record<string, KnownKind>> = {
  */
 const hidden = ['consumed_samples', 'consumed_tokens', 'skipped'];
 
-/** Metrics that are shown in the chart `of` of another metric. */
+/** Metrics that are shown in the chart of a different metric, `of`. */
 const companions = Object.entries(known).flatMap(([of, { companion }]) =>
   companion === undefined ? [] : [{ name: companion.name, of }],
 );

@@ -14,7 +14,7 @@ import { type Limits, typicalLimits } from './typical-limits.js';
 export interface RunCurve {
   readonly id: string;
   readonly look: RunColour;
-  /** True if the page shows the run's details; its line is then the widest. */
+  /** True if the page shows the run's details; the run's line is then the widest. */
   readonly isFocus: boolean;
   readonly series: Series;
   /** The curve of the chart's companion metric. */
@@ -36,7 +36,7 @@ interface Line {
 
 const height = 222;
 
-/** A chart of one metric, with the curves of several runs. */
+/** A chart of one metric. It shows the curves of several runs. */
 export class Chart {
   readonly panel: HTMLElement;
   readonly #kind: ChartKind;
@@ -201,7 +201,7 @@ export class Chart {
     };
   }
 
-  /** Returns true if the line with an index is an edge of a band. */
+  /** Returns true if the line at `index` is an edge of a band. */
   #isEdge(index: number): boolean {
     return this.#lines[index]?.part === 'edge';
   }
@@ -220,7 +220,7 @@ export class Chart {
     );
   }
 
-  /** Returns the text of a run's companion metric at a position (default: the last position). */
+  /** Returns the label of a run's companion metric at position `x`. Default: the last position. */
   #companionText(id: string, x = Infinity): string {
     const { companion } = this.#kind;
     const series = this.#curves.find((curve) => curve.id === id)?.companion;
@@ -239,7 +239,7 @@ export class Chart {
     if (least === null || most === null) return this.#isLogarithmic ? [0.1, 1] : [0, 1];
     this.#beyond.textContent = '';
     if (this.#isLogarithmic) {
-      // adds a twentieth of the height above and below
+      // adds a margin of a twentieth of the height above and below the values
       const margin = (most / least) ** 0.05 * (most === least ? 1.1 : 1);
       return [least / margin, most * margin];
     }
@@ -249,8 +249,8 @@ export class Chart {
   }
 
   /**
-   * Returns the limits of the values within the shown range. With the typical scale, these are limits of most
-   * values.
+   * Returns the limits of the values within the shown range. With the typical scale, most values are within
+   * these limits.
    */
   #limits(all: Limits): Limits {
     const { scale, range } = this.#state.view;
@@ -337,7 +337,7 @@ export class Chart {
   }
 }
 
-/** Returns the lines of a curve; later lines are drawn over earlier ones. */
+/** Returns the lines of a curve; later lines are drawn over earlier lines. */
 function listLines({ series, ...of }: RunCurve, { isSmoothed }: { readonly isSmoothed: boolean }): Line[] {
   const { x, y, band, smoothed } = series;
   const line = (part: Line['part'], points: Points): Line => ({ ...of, points, part });

@@ -83,13 +83,13 @@ function showTable(
   );
 }
 
-/** The key of a switch that is off. A missing switch means the same. */
+/** The comparison `key` of a switch that is off. A missing switch means the same. */
 const off = 'false';
 
 const withoutRecord: ComparableOfRun = { isResolved: true, flags: {}, conditions: {} };
 
 /**
- * Returns the names whose values differ between runs. With `inAll`, only names that all runs have are
+ * Returns the names whose values differ between runs. If `inAll` is true, only names that all runs have are
  * compared.
  */
 function differing(

@@ -6,13 +6,13 @@ import { HeatMap } from './heat-map.js';
 import { getExperts } from './server.js';
 import { type SmallCurveContent, smallCurve } from './small-curve.js';
 
-/** The kinds of router losses. The panel shows those that a run has. */
+/** The kinds of router losses. The panel shows the kinds that a run has. */
 const routerLosses = [
   ...['load_balancing_loss', 'seq_load_balancing_loss', 'global_load_balancing_loss', 'z_loss'],
 ].map(findChartKind);
 
 export interface ShownExperts {
-  /** The number of the layer that the user chose; undefined before a choice. */
+  /** The index of the layer that the user chose; undefined before a choice. */
   readonly layer: number | undefined;
   /** The curves of the run, by name. */
   readonly series: Readonly<Record<string, Series>>;
@@ -151,7 +151,7 @@ function stepsText(first: number, last: number): string {
     : `steps ${formatNumber(first)} to ${formatNumber(last)}`;
 }
 
-/** Returns a text about the busiest expert of the last steps, and about experts without tokens. */
+/** Returns a message about the busiest expert of the last steps, and about experts without tokens. */
 function formatVerdict({ layers, newest: { loads } }: ExpertsAnswer) {
   const busiest = loads.map((ofLayer) => Math.max(...ofLayer));
   const at = busiest.indexOf(Math.max(...busiest));
@@ -163,7 +163,7 @@ function formatVerdict({ layers, newest: { loads } }: ExpertsAnswer) {
   const most = `Busiest is expert ${expert} of layer ${layers[at]} with ${timesEven(busiest[at])}.`;
   const none =
     idle.length === 0 ? 'All experts got tokens.' : `Experts that got no tokens: ${idle.join('; ')}.`;
-  // the rate of model FLOPs on the page depends on this
+  // the rate of model FLOPs on the page depends on this count
   const counted = 'Model FLOPs count the experts that a token uses.';
   return { text: `${most} ${none} ${counted}`, isGrave: idle.length > 0 };
 }

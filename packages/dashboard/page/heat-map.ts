@@ -15,7 +15,7 @@ export interface HeatMapContent {
   readonly isOverTime: boolean;
   /** The index of the marked row; undefined for none. */
   readonly marked?: number | undefined;
-  /** Returns the text about the cell at the pointer. */
+  /** Returns the text that describes a cell while the pointer is on it. */
   readonly describeCell: (row: number, column: number) => string;
 }
 
@@ -45,7 +45,7 @@ export class HeatMap {
   #pointed: Cell | undefined;
   #drawnWidth = 0;
 
-  /** `extra`: the elements after the title. `onRow` is called with the row that the user clicks. */
+  /** `extra` has the elements after the title. `onRow` is called with the row that the user clicks. */
   constructor({
     extra,
     onRow,
@@ -108,7 +108,7 @@ export class HeatMap {
     this.#describe(this.#cellAt(event));
   }
 
-  /** Shows the text about a cell; without a cell, the description of the picture. */
+  /** Shows the text about a cell; if `cell` is undefined, the description of the picture. */
   #describe(cell: Cell | undefined): void {
     this.#pointed = cell;
     if (this.#content === undefined) return;
@@ -140,7 +140,8 @@ export class HeatMap {
     const gap = { x: isOverTime ? 0 : chooseGap(sizes.width), y: chooseGap(sizes.height) };
     for (const [row, ofRow] of values.entries()) {
       for (const [column, value] of ofRow.entries()) {
-        // rounded to whole pixels, because blurred edges would look like lines between the cells
+        // positions are rounded to whole pixels, because blurred edges would look like lines between the
+        // cells
         const [from, to] = [column, column + 1].map((at) => Math.round(left + at * sizes.width));
         context.fillStyle = colours.of(value);
         context.fillRect(from!, row * sizes.height, to! - from! - gap.x, sizes.height - gap.y);

@@ -21,8 +21,8 @@ export interface Listening {
 
 /**
  * Keeps the stream of events open while the page is visible. A hidden page has no stream, because browsers
- * limit the number of connections. It requests the runs at intervals instead, because the title of its tab
- * remains visible.
+ * limit the number of connections. It instead requests the runs at intervals, because the title of its tab,
+ * which depends on the runs, remains visible.
  */
 export function listenWhileVisible({ page, open, look, onRuns }: Listening): void {
   let stream: { close(): void } | undefined;
@@ -37,8 +37,8 @@ export function listenWhileVisible({ page, open, look, onRuns }: Listening): voi
   };
   const update = (): void => {
     if (page.hidden) {
-      // a page that was opened in the background does not know the runs yet, so it requests the runs at once
-      // for the title of its tab
+      // a page that was opened in the background does not know the runs yet, so it requests the runs
+      // immediately for the title of its tab
       const knowsRuns = stream !== undefined;
       stream?.close();
       stream = undefined;

@@ -40,8 +40,8 @@ function drawSoon(): void {
 
 state.onChange(drawSoon);
 state.onChange(showAddress);
-// sets the title at once and not in the next frame, because a hidden page has no frames although its tab is
-// visible
+// sets the title immediately and not in the next frame, because a hidden page has no frames although its tab
+// is visible
 state.onChange(() => {
   document.title = formatTitle(state.focus === undefined ? undefined : state.runs.get(state.focus));
 });

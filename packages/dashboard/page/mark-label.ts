@@ -24,7 +24,7 @@ export class MarkLabel {
   }
 
   /**
-   * Shows the events at the pointer. `left`: the pointer's distance from the left edge of the plot, in
+   * Shows the events at the pointer. `left` is the pointer's distance from the left edge of the plot, in
    * pixels.
    */
   show(
@@ -48,8 +48,8 @@ export class MarkLabel {
 }
 
 /**
- * Returns one line for each mark. If there are many, returns one line with the number of each kind, and one
- * line about the most severe mark.
+ * Returns one line for each mark. If there are many marks, returns one line with the count of each kind, and
+ * one line about the most severe mark.
  */
 export function listLines(marks: readonly MarkOfRun[]): readonly string[] {
   if (marks.length <= mostLines) return marks.map(formatLine);

@@ -1,10 +1,10 @@
 import type uPlot from 'uplot';
 import type { MarkKind, MarkOfRun } from '../src/api-types.js';
 
-/** The height in pixels of the rail of marks between the plot and the numbers of the axis. */
+/** The height in pixels of the rail of marks between the plot and the labels of the axis. */
 export const railHeight = 14;
 
-/** Marks are drawn as a group, with their number, if they are closer than this number of pixels. */
+/** Marks that are closer together than this number of pixels are drawn as one group with their count. */
 const ownWidth = 16;
 
 /** The marks of one group on the rail. */
@@ -43,7 +43,7 @@ export function groupMarks(plot: uPlot, marks: readonly MarkOfRun[]): readonly M
   return groups.map(({ marks: all }) => {
     const [first, last] = [all[0]!, all.at(-1)!].map(({ x }) => plot.valToPos(x, 'x')) as [number, number];
     // the group is placed at the middle of its marks, or directly after the previous group if this position
-    // is further to the right; this moves it at most half a width
+    // is further to the right; the group thus moves by at most half a width
     const left = Math.max((first + last) / 2, before + ownWidth);
     before = all.length === 1 ? -Infinity : left;
     return { marks: all, left: all.length === 1 ? first : left };
@@ -51,7 +51,7 @@ export function groupMarks(plot: uPlot, marks: readonly MarkOfRun[]): readonly M
 }
 
 /**
- * Draws groups of marks between the plot and the numbers of the axis: a tick for one mark, the count for
+ * Draws groups of marks between the plot and the labels of the axis: a tick for one mark, the count for
  * several.
  */
 export function drawRail({ ctx, bbox }: uPlot, groups: readonly MarkGroup[]): void {

@@ -6,8 +6,8 @@ const columns = ['Rank', 'Host', 'Step', 'Computing', 'Waiting', 'Peak memory', 
 const isNumber = (column: number): boolean => column > 1 && column < 6;
 
 /**
- * Returns the panel with the time of each rank, and the rank for which others wait; undefined if the run does
- * not record these times.
+ * Returns the panel that shows how long each rank computes and waits, and the rank for which others wait;
+ * undefined if the run does not record these times.
  */
 export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
   if (ranks === null) return undefined;
@@ -48,7 +48,7 @@ export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
   );
 }
 
-/** Returns a text that names the rank for which the other ranks wait. */
+/** Returns a message that names the rank for which the other ranks wait. */
 function formatVerdict({ computeMs, hosts, slow }: RanksOfRun): string {
   const named = (rank: number): string => `Rank ${rank}${hosts[rank] == null ? '' : ` on ${hosts[rank]}`}`;
   if (slow.length > 0) {

@@ -12,15 +12,15 @@ export interface RunColour {
 export const dashes: readonly (readonly number[])[] = [[], [8, 4], [2, 3]];
 
 /**
- * Assigns a colour to each run, according to a hash of its name. If another run already has this colour, the
- * new run gets the next colour that the fewest runs have. Colours do not change when runs are shown, added or
- * removed.
+ * Assigns a colour to each run, according to a hash of its name. If an earlier run already has this colour,
+ * the new run gets the next colour that the fewest runs have. Colours do not change when runs are shown,
+ * added or removed.
  */
 export class RunColours {
   readonly #given = new Map<string, RunColour>();
   readonly #uses = new Array<number>(numColours).fill(0);
 
-  /** Assigns colours to new runs. `ids`: the names of runs, oldest first. */
+  /** Assigns colours to new runs. `ids` has the names of the runs, oldest first. */
   add(ids: readonly string[]): void {
     for (const id of ids) if (!this.#given.has(id)) this.#given.set(id, this.#next(id));
   }
@@ -42,7 +42,7 @@ export class RunColours {
 export const formatClass = ({ colour, dash }: RunColour): string => `colour-${colour} dash-${dash}`;
 
 /**
- * Returns the 32-bit FNV-1a hash of a text, mixed once more, because names of runs often differ only in their
+ * Returns the 32-bit FNV-1a hash of `text`, mixed once more, because names of runs often differ only in their
  * last letter.
  */
 function computeHash(text: string): number {

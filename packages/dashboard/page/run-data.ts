@@ -17,7 +17,7 @@ interface Fetching {
 export class RunData {
   readonly details = new Map<string, RunDetails>();
   readonly series = new Map<string, SeriesAnswer>();
-  /** The errors of requests that failed, by run. */
+  /** The errors of failed requests, keyed by run. */
   readonly problems = new Map<string, string>();
   readonly #state: State;
   readonly #fetching = new Map<string, Fetching>();

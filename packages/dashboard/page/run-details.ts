@@ -134,7 +134,7 @@ function startsPanel(details: RunDetails, { state }: RunSummary): HTMLElement | 
 
 interface Failure {
   readonly end: StartOfRun['end'];
-  /** False if the run has started again after this failure. */
+  /** False if the run has been started again after this failure. */
   readonly isLast: boolean;
 }
 
@@ -235,7 +235,7 @@ function showContent({ text, label, prompt, completion }: SampleOfRun): readonly
 
 function samplesPanel({ samples }: RunDetails): HTMLElement | undefined {
   if (samples.length === 0) return undefined;
-  // Equal samples are shown once, at the position of the last of them.
+  // Equal samples are shown once, at the position of the last equal sample.
   const groups = new Map<string, SampleOfRun[]>();
   for (const sample of samples) {
     const { label, text, prompt, completion } = sample;

@@ -44,7 +44,7 @@ export class RunList {
   }
 
   #update(): void {
-    // each property is read once, because some sort all runs
+    // each property is read once, because some getters sort all runs
     const { runs, listed, focus, directory, isConnected, view } = this.#state;
     const shown = new Set(this.#state.shown);
     this.#folder.textContent = directory.split('/').at(-1) ?? '';

@@ -3,14 +3,18 @@ import { numColours, type RunColour, RunColours } from './run-colours.js';
 
 export type Range = readonly [from: number, to: number];
 
-/** The range of the vertical axes: of most values, of all values, or of all values in logarithmic scale. */
+/**
+ * The range of the vertical axes, which covers most values, all values, or all values in logarithmic scale.
+ */
 export type Scale = 'typical' | 'all' | 'log';
 
 /** The settings that the user has chosen, which the page's address contains. */
 export interface View {
-  /** The runs whose curves are shown; undefined before the user chooses, which shows the latest runs. */
+  /**
+   * The runs whose curves are shown. Undefined until the user chooses runs: the page shows the latest runs.
+   */
   chosen: readonly string[] | undefined;
-  /** The run whose details the user has chosen; undefined before a choice. */
+  /** The run whose details the user has chosen; undefined until the user chooses. */
   chosenFocus: string | undefined;
   axis: Axis;
   /** The weight of earlier values in moving averages, from 0 to below 1. */
@@ -20,15 +24,13 @@ export interface View {
   showsMarks: boolean;
   /** True if spikes whose update was kept are marked as well. */
   showsReported: boolean;
-  /** A text that the names of listed runs must contain; empty for all runs. */
+  /** A string that the names of listed runs must contain; empty for all runs. */
   filter: string;
   /** The range of the horizontal axis to which charts are zoomed; undefined for all values. */
   range: Range | undefined;
   /** The selected tab of the details; undefined for the first tab. */
   tab: string | undefined;
-  /**
-   * The number of the layer whose experts are shown over time; undefined for the first layer with experts.
-   */
+  /** The index of the layer whose experts are shown over time; undefined for the first layer with experts. */
   layer: number | undefined;
 }
 
@@ -58,7 +60,7 @@ export class State {
     };
   }
 
-  /** The runs whose names contain the filter's text, newest first. */
+  /** The runs whose names contain the filter string, newest first. */
   get listed(): readonly RunSummary[] {
     const wanted = this.view.filter.trim().toLowerCase();
     return newestFirst(this.runs.values()).filter(({ id }) => id.toLowerCase().includes(wanted));

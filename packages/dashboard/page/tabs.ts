@@ -6,7 +6,7 @@ export interface Tab {
   readonly content: readonly HTMLElement[];
 }
 
-/** Panels with a row of tabs. One panel is shown, and the arrow keys select the next one. */
+/** Panels with a row of tabs. One panel is shown, and the arrow keys select the next panel. */
 export class Tabs {
   readonly element: HTMLElement;
   readonly #row: HTMLElement;

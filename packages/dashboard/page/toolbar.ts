@@ -108,8 +108,8 @@ function smoothingSlider(state: State): HTMLElement {
 }
 
 /**
- * The number of slider steps in which 1 - weight decreases by a factor of ten, so that weights close to 1 can
- * be set precisely.
+ * The number of slider steps in which `1 - weight` decreases by a factor of ten, so that weights close to 1
+ * can be set precisely.
  */
 const stepsToTenth = 33.4;
 

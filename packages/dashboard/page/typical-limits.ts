@@ -31,13 +31,13 @@ export interface Limits {
 /** The limits of one curve. */
 interface Range extends Limits {
   readonly greatest: number;
-  /** The limits of its `parts`, the fractions above. */
+  /** The limits of the curve for each fraction in the constant `parts`. */
   readonly parts: readonly number[];
   readonly isFocus: boolean;
 }
 
 /**
- * Returns limits that ignore a few values, or a few curves, far above the others.
+ * Returns limits that ignore a few values, or a few curves, far above the other values or curves.
  *
  * The focused curve and more than half of all curves are always visible: the limits include at least a
  * quarter of their values. The median curve sets the scale: curves up to a few times above it are shown to

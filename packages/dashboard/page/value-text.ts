@@ -1,4 +1,4 @@
-/** Returns the value of a flag or a condition as text. */
+/** Returns the value of a flag or a condition as a string. */
 export function formatValue(value: unknown): string {
   if (value === undefined || value === null) return '–';
   if (Array.isArray(value)) return value.join(' ');

@@ -11,12 +11,12 @@ export const isLoopback = (host: string): boolean => loopbackNames.includes(host
 
 /**
  * Decides which requests are answered. If the server listens on loopback, it answers requests of all users of
- * this machine. If it listens on another address, it answers only requests with the token, which is the first
- * part of every path.
+ * this machine. If it listens on a different address, it answers only requests with the token, which is the
+ * first part of every path.
  *
  * A page of another site may make its name resolve to this machine (DNS rebinding). Such requests are
  * detected by the Host header, which must name this machine by an address or one of its known names. Ports
- * are not compared, so that a tunnel may use another port.
+ * are not compared, so that a tunnel may use a different port.
  */
 export class Access {
   /** The token at the beginning of all paths; undefined on loopback. */
@@ -82,7 +82,9 @@ export class Access {
   }
 }
 
-/** Compares two texts in constant time, which does not reveal how much is equal. */
+/**
+ * Compares two strings in constant time, so that the time does not reveal how much of the strings is equal.
+ */
 function isSame(one: string, other: string): boolean {
   const [a, b] = [one, other].map((text) => createHash('sha256').update(text).digest());
   return timingSafeEqual(a!, b!);

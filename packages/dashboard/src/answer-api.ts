@@ -19,7 +19,7 @@ const json = (value: unknown): Answer => ({ type: 'application/json', body: JSON
  *
  * - `/api/runs`: all runs
  * - `/api/runs/ID`: all information about one run except its curves
- * - `/api/runs/ID/series?names=...`: curves, see `readSeriesQuery`
+ * - `/api/runs/ID/series?names=...`: curves (see `readSeriesQuery`)
  * - `/api/runs/ID/experts?layer=N`: loads of experts of all layers, and of layer N over time
  * - `/api/runs/ID/trace`: profiled steps; `/api/runs/ID/trace/N.svg`: their picture for pipeline N
  *

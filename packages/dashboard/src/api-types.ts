@@ -4,10 +4,10 @@
  * null.
  */
 
-/** The state of a run, see `RunState` of @mtl/run-records. */
+/** The state of a run (see `RunState` of @mtl/run-records). */
 export type StateOfRun = 'running' | 'finished' | 'stopped' | 'failed' | 'unknown';
 
-/** The facts about a run that the list shows. */
+/** The facts that the list shows about a run. */
 export interface RunSummary {
   /** The name of the run's folder. */
   readonly id: string;
@@ -25,7 +25,7 @@ export interface RunSummary {
   readonly stepMs: number | null;
   /** The time of the first start, in ISO 8601. */
   readonly startedAt: string | null;
-  /** The number of starts of the run, which is above one after a resumption or restart. */
+  /** How often the run has been started, which is more than once after a resumption or restart. */
   readonly numStarts: number;
   /** The error that ended the run. */
   readonly error: string | null;
@@ -82,11 +82,15 @@ export interface EventOfRun {
 }
 
 /**
- * The time and memory of each rank in the steps of the last log interval. Lists have one value for each rank.
+ * The time and memory that each rank needed in the steps of the last log interval. Lists have one value for
+ * each rank.
  */
 export interface RanksOfRun {
   readonly iteration: number;
-  /** Mean milliseconds per step: first without waiting for other ranks, then of waiting. */
+  /**
+   * Mean milliseconds per step: `computeMs` is the time without waiting for other ranks, and `waitedMs` is
+   * the time spent waiting.
+   */
   readonly computeMs: readonly (number | null)[];
   readonly waitedMs: readonly (number | null)[];
   readonly peakBytes: readonly (number | null)[];
@@ -97,8 +101,8 @@ export interface RanksOfRun {
 }
 
 /**
- * Facts about recorded expert loads of a run: the last step with loads, and the numbers of layers and
- * experts.
+ * Facts about the recorded expert loads of a run: the last step with loads, and how many layers and experts
+ * there are.
  */
 export interface ExpertsOfRun {
   readonly iteration: number;
@@ -108,7 +112,7 @@ export interface ExpertsOfRun {
 
 /** Loads of experts, relative to an even load, which is 1. */
 export interface ExpertsAnswer {
-  /** The numbers of the layers that have experts. */
+  /** The indices of the layers that have experts. */
   readonly layers: readonly number[];
   readonly numExperts: number;
   /** Loads in the last steps. Lists have one element for each layer. */
@@ -116,14 +120,14 @@ export interface ExpertsAnswer {
     readonly first: number;
     readonly last: number;
     readonly loads: readonly (readonly number[])[];
-    /** The fraction of choices that were dropped because an expert was full. */
+    /** The fraction of expert assignments that were dropped because an expert was full. */
     readonly dropped: readonly (number | null)[];
     /** The mean entropy of the router's scores, in nats. */
     readonly entropy: readonly (number | null)[];
   };
   /**
-   * The number of the layer to which the following lists belong. They have one element for each interval of
-   * steps, oldest first.
+   * The index of the layer to which the following lists belong. The lists have one element for each interval
+   * of steps, oldest first.
    */
   readonly layer: number;
   readonly first: readonly number[];
@@ -139,7 +143,7 @@ export interface ComparableValueOfRun {
   readonly shown: unknown;
 }
 
-/** The values by which a run is compared with others, see `ComparableRun` of @mtl/run-records. */
+/** The values by which a run is compared with other runs (see `ComparableRun` of @mtl/run-records). */
 export interface ComparableOfRun {
   readonly isResolved: boolean;
   readonly flags: Readonly<Record<string, ComparableValueOfRun>>;
@@ -160,8 +164,8 @@ export interface RunDetails {
   readonly comparable: ComparableOfRun | null;
   readonly command: string | null;
   /**
-   * Flags of the run's command, without dashes, that are replaced by `--load` with the run's own folder to
-   * continue it.
+   * Flags of the run's command, without dashes. To continue the run, they are replaced by `--load` with the
+   * run's own folder.
    */
   readonly flagsOfStart: readonly string[];
   readonly starts: readonly StartOfRun[];
@@ -175,7 +179,7 @@ export interface RunDetails {
   readonly events: readonly EventOfRun[];
   readonly ranks: RanksOfRun | null;
   readonly experts: ExpertsOfRun | null;
-  /** A text that changes whenever the trace of profiled steps is written; null without a trace. */
+  /** A string that changes whenever the trace of profiled steps is written; null without a trace. */
   readonly traceRevision: string | null;
   /**
    * Names of the run's curves, such as `lm_loss`; names of curves of evaluations begin with `validation.`.
@@ -183,7 +187,7 @@ export interface RunDetails {
   readonly series: readonly string[];
   /** Notes about the run's curves, such as a validation loss that has been rising for long. */
   readonly notes: readonly string[];
-  /** Messages about files that could not be read, with the reasons. */
+  /** Messages that say which files could not be read, and why. */
   readonly problems: readonly string[];
 }
 
@@ -204,11 +208,11 @@ export interface Band {
 
 export interface Series extends Points {
   /**
-   * The band around the curve, if it was requested and there are enough values; the curve then consists of
-   * medians. Otherwise null.
+   * The band around the curve if it was requested and there are enough values; the curve then consists of
+   * medians. Null if there is no band.
    */
   readonly band: Band | null;
-  /** The exponential moving average of all values, if it was requested. Otherwise null. */
+  /** The exponential moving average of all values if it was requested; otherwise null. */
   readonly smoothed: Points | null;
 }
 
@@ -236,7 +240,7 @@ export interface MarkOfRun {
 export interface SeriesAnswer {
   readonly id: string;
   readonly revision: number;
-  /** The requested curves that the run has, by name. */
+  /** The requested curves that the run has, keyed by name. */
   readonly series: Readonly<Record<string, Series>>;
   /** The last marks of each kind, sorted by `x`. */
   readonly marks: readonly MarkOfRun[];
@@ -255,13 +259,13 @@ export interface TraceAnswer {
   }[];
 }
 
-/** An event of the stream. The first event has all runs, and later events the runs that changed. */
+/** An event of the stream. The first event has all runs, and later events have the runs that changed. */
 export interface RunsEvent {
   /** The watched directory. */
   readonly directory: string;
   readonly runs: readonly RunSummary[];
   /** The names of runs whose folders no longer exist. */
   readonly removed: readonly string[];
-  /** True if `runs` contains all runs, so that the page must forget others. */
+  /** True if `runs` contains all runs, so that the page must forget all other runs. */
   readonly isAll: boolean;
 }

@@ -77,14 +77,14 @@ export interface MedianBand extends Band {
   readonly y: readonly (number | null)[];
 }
 
-/** The number of values below which there is no band. */
+/** The smallest number of values for which there is a band. */
 const fewestValues = 40;
 const mostBuckets = 100;
 
 /**
  * Returns the median of each bucket of neighbours, and the band that contains four fifths of its values (10th
  * to 90th percentile). A bucket has 2^k steps and starts at a multiple of 2^k, so that a new step changes
- * only the last bucket. Undefined if there are few values.
+ * only the last bucket. Returns undefined if there are few values.
  */
 export function medianBand({
   x,
@@ -119,7 +119,7 @@ export function medianBand({
 }
 
 /**
- * Returns the exponential moving average of values, in which earlier values have the weight `weight`. It is
+ * Returns the exponential moving average of `values`, in which earlier values have the weight `weight`. It is
  * divided by the sum of the weights, so that the first average equals the first value (like Adam's bias
  * correction). Gaps (NaN) remain gaps, and have no weight.
  */
@@ -134,8 +134,8 @@ export function smooth(values: Float64Array, weight: number): Float64Array {
 }
 
 /**
- * Returns the index of the first number that is at least `value`, given ascending numbers. If there is no
- * such number, returns the length of the list.
+ * Returns the index of the first element of `values` that is at least `value`. The values must be ascending.
+ * If there is no such element, returns the length of the list.
  */
 export function lowerBound(values: Float64Array, value: number): number {
   let [low, high] = [0, values.length];

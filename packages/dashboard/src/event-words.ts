@@ -73,7 +73,7 @@ function rerunWords({ result, ranks }: Fields): EventWords {
 const numberWords = (value: number): string =>
   Number(value.toPrecision(4)).toLocaleString('en-US', { maximumSignificantDigits: 4 });
 
-/** Formats a value in a record: numbers with four digits, lists and objects without brackets. */
+/** Formats a value in a record: numbers with four significant digits, lists and objects without brackets. */
 function formatValue(value: unknown): string {
   if (typeof value === 'number' && !Number.isInteger(value)) return String(Number(value.toPrecision(4)));
   if (Array.isArray(value)) return value.map(formatValue).join(' ');

@@ -56,8 +56,8 @@ function eventMarks({ events }: RunIndex): readonly Mark[] {
 }
 
 /**
- * Returns marks of steps without an update. Skipped spikes are left out, because they have marks of another
- * kind.
+ * Returns marks of steps without an update. Skipped spikes are left out, because they have marks of a
+ * different kind.
  */
 function skippedMarks({ steps, events }: RunIndex): readonly Mark[] {
   const skipped = steps.column('skipped');

@@ -24,7 +24,7 @@ export interface OpenDashboardOptions {
 
 /** A running server of the page. */
 export interface Dashboard {
-  /** The address of the page, with the token if it is needed. */
+  /** The address of the page, including the token if it is needed. */
   readonly url: string;
   /** The number of runs found at the start. */
   readonly numRuns: number;
@@ -129,7 +129,7 @@ async function answer(
   }
 }
 
-/** The files of the page, by the path in requests. */
+/** The files of the page, keyed by the path in requests. */
 const files = new Map([
   ['/', { file: 'page.html', type: 'text/html' }],
   ['/page.js', { file: 'page.js', type: 'text/javascript' }],

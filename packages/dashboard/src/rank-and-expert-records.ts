@@ -22,7 +22,7 @@ export class RankRecords {
     if (typeof iteration !== 'number' || computeMs.length === 0) return;
     if (Array.isArray(hosts)) {
       this.#hosts = hosts.map((host) => (typeof host === 'string' ? host : null));
-      // cleared, because a new start may have other ranks
+      // cleared, because a new start may have different ranks
       this.#slow.clear();
     }
     const [waitedMs, peakBytes] = [numbersIn(record.waited_ms), numbersIn(record.peak_bytes)];
@@ -57,9 +57,9 @@ const mostCells = 1 << 16;
 interface Interval {
   readonly first: number;
   readonly last: number;
-  /** The number of rows that each expert got, by layer and then by expert. */
+  /** How many rows each expert got, by layer and then by expert. */
   readonly counts: Float32Array;
-  /** The fraction of choices that were dropped, by layer. */
+  /** The fraction of expert assignments that were dropped, by layer. */
   readonly dropped: Numbers;
   readonly entropy: Numbers;
 }
@@ -80,8 +80,8 @@ export class ExpertRecords {
   }
 
   /**
-   * Adds a record. Returns a text about the experts that got no tokens, if they are not the same experts as
-   * before.
+   * Adds a record. Returns a message about the experts that got no tokens, if they are not the same experts
+   * as before.
    */
   add(record: Fields & { readonly iteration: number }): string | undefined {
     const { iteration } = record;
@@ -91,7 +91,7 @@ export class ExpertRecords {
     const numExperts = counts.length / layers.length;
     if (layers.join() !== this.#layers.join() || numExperts !== this.#numExperts) this.clear();
     [this.#layers, this.#numExperts] = [layers, numExperts];
-    // removes steps that a resumed run computes again
+    // removes the intervals of steps that a resumed run computes again
     this.#intervals = this.#intervals.filter(({ last }) => last < iteration);
     const steps = typeof record.steps === 'number' ? record.steps : 1;
     const [dropped, entropy] = [numbersIn(record.dropped), numbersIn(record.entropy)];
@@ -105,8 +105,8 @@ export class ExpertRecords {
   }
 
   /**
-   * Returns the newest loads of all layers, and the loads of one layer over time; the first layer if no layer
-   * has the given number.
+   * Returns the newest loads of all layers, and the loads of `layer` over time. If no layer has this index,
+   * returns the loads of the first layer instead.
    */
   answer(layer: number | undefined): ExpertsAnswer | undefined {
     const newest = this.#newest;
@@ -170,13 +170,16 @@ function numbersIn(value: unknown): Numbers {
   return Array.isArray(value) ? value.map((item) => (typeof item === 'number' ? item : null)) : [];
 }
 
-/** Returns counts relative to an even load, with three digits; if all counts are 0, all results are 0. */
+/**
+ * Returns counts relative to an even load, with three significant digits. If all counts are 0, all results
+ * are 0.
+ */
 function relative(counts: Float32Array): readonly number[] {
   const even = counts.reduce((sum, count) => sum + count, 0) / counts.length;
   return Array.from(counts, (count) => (even === 0 ? 0 : Number((count / even).toPrecision(3))));
 }
 
-/** Merges intervals in pairs; if their number is odd, the last interval is unchanged. */
+/** Merges intervals in pairs; if the number of intervals is odd, the last interval is unchanged. */
 function inPairs(intervals: readonly Interval[]): Interval[] {
   return intervals.flatMap((one, index) => {
     if (index % 2 === 1) return [];

@@ -4,14 +4,16 @@ import type { TraceAnswer } from './api-types.js';
 /** The profiled steps of a run: times, and a picture for each pipeline. */
 export interface TraceOfRun {
   readonly answer: TraceAnswer;
-  /** A picture for each pipeline, with the measured step of median time above the simulated step. */
+  /**
+   * A picture for each pipeline, with the measured step that has the median time above the simulated step.
+   */
   readonly pictures: readonly string[];
 }
 
 /**
  * Parses a trace that --profile-steps wrote.
  *
- * @throws DataError MTL_TRACE when the text is not such a trace
+ * @throws DataError MTL_TRACE if `text` is not such a trace
  */
 export function readTraceOfRun(text: string): TraceOfRun {
   const compared = readTrace(text, { name: 'trace.json' }).map(({ pipeline, steps }) => {

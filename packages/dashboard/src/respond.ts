@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { MtlError } from '@mtl/errors';
 
 /**
- * Headers of every response. Browsers load only files of this server and run no inline scripts. Other pages
+ * Headers of every response. Browsers load only files from this server and run no inline scripts. Other pages
  * cannot embed or read the page. The address, which may contain a token, is not sent to other sites.
  */
 const headers = {
@@ -16,7 +16,7 @@ const headers = {
   'Cache-Control': 'no-store',
 };
 
-/** Answers a request with a complete text of a content type such as `text/css`. */
+/** Answers a request with a complete body of a content type such as `text/css`. */
 export function respond(
   response: ServerResponse,
   {

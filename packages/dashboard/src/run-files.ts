@@ -41,21 +41,17 @@ export async function readRunFile(
 }
 
 const blockBytes = 1 << 20;
-/** The largest number of bytes in a line. A line that is longer is not a record of a run. */
+/** The largest number of bytes in a line. A longer line is not a record of a run. */
 const mostLineBytes = 16 << 20;
 /**
- * The number of bytes before the current position that are remembered. If they have changed, the file was
- * rewritten.
+ * How many bytes before the current position are remembered. If they have changed, the file was rewritten.
  */
 const remembered = 128;
 
 export interface LineListener {
-  /** This method is called with each complete line, without its line feed. */
+  /** Called with each complete line, without its line feed. */
   line(text: string): void;
-  /**
-   * This method is called if the file was replaced or truncated. All lines of the file follow, from the first
-   * line.
-   */
+  /** Called if the file was replaced or truncated. All lines of the file follow, from the first line. */
   restart(): void;
 }
 

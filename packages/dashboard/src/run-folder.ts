@@ -34,7 +34,9 @@ interface LastFigures {
   readonly stepMs: number | null;
 }
 
-/** A run folder, which is only read. A refresh reads what has changed since the last refresh. */
+/**
+ * A run folder, from which this class only reads. A refresh reads what has changed since the last refresh.
+ */
 export class RunFolder {
   readonly #path: string;
   readonly #id: string;
@@ -265,7 +267,7 @@ function sampleIn(line: string): SampleOfRun | undefined {
   }
 }
 
-/** Returns a text that changes whenever the file changes; empty if the file does not exist. */
+/** Returns a string that changes whenever the file changes; empty if the file does not exist. */
 async function readStamp(path: string): Promise<string> {
   try {
     const { size, mtimeMs, ino } = await lstat(path);

@@ -37,8 +37,8 @@ describe('RunIndex', () => {
     );
     const bytes = results.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
     read.mockRestore();
-    // the read covers the new line, and the few bytes before it that prove that nothing but the new line has
-    // changed in the file
+    // only the new line is read, and the few bytes before it, which prove that the rest of the file has not
+    // changed
     expect(bytes).toBeLessThan(half.length + 200);
     expect(statSync(path).size).toBeGreaterThan(1_000_000);
   });
@@ -63,7 +63,8 @@ describe('RunIndex', () => {
     );
     read.mockRestore();
     const bytes = results.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
-    // the bytes of the new line, and the bytes before it that prove that nothing else in the file has changed
+    // only the new line is read, and the bytes before it, which prove that the rest of the file has not
+    // changed
     expect(bytes).toBeLessThan(1000);
     const { x, y, smoothed } = index.series({ ...all, name: 'lm_loss', smoothing: 0.9 })!;
     // each bucket has its smallest and its largest value
@@ -80,7 +81,7 @@ describe('RunIndex', () => {
     renameSync(`${path}.new`, path);
     await index.update();
     expect(index.steps.length).toBe(10);
-    // replaces the file by another file that has the same size and ends with the same bytes
+    // the file is replaced by a new file that has the same size and ends with the same bytes
     writeFileSync(`${path}.new`, lines([step(1, { lm_loss: 9 }), ...steps(2, 10)]));
     renameSync(`${path}.new`, path);
     await index.update();

@@ -104,8 +104,8 @@ export class RunIndex {
   }
 
   /**
-   * Returns the positions of iterations on an axis, which are the positions of the last step up to each
-   * iteration.
+   * Converts iterations to positions on an axis. The position of an iteration is the position of the last
+   * step up to this iteration.
    */
   places(of: Float64Array, axis: Axis): Float64Array {
     if (axis === 'iteration') return of;
@@ -128,7 +128,7 @@ export class RunIndex {
     return ascending(this.steps.column('consumed_tokens') ?? this.steps.iterations);
   }
 
-  /** Returns the seconds of all steps up to each step. */
+  /** Returns, for each step, how many seconds all steps up to this step took. */
   #elapsed(): Float64Array {
     const milliseconds = this.steps.column('step_ms');
     if (milliseconds === undefined) return new Float64Array(this.steps.length);
@@ -161,7 +161,7 @@ export class RunIndex {
     }
   }
 
-  /** Adds loads of experts. They are an event only if some experts got no tokens. */
+  /** Adds loads of experts. The loads count as an event only if some experts got no tokens. */
   #addExperts(record: Fields): void {
     const text = this.#experts.add(record);
     if (text !== undefined) this.#push({ ...makeEvent('experts', record), text });
@@ -174,7 +174,7 @@ export class RunIndex {
 }
 
 /**
- * Parses the record in a line; undefined if the line is incomplete, because the process was killed while it
+ * Parses the record in a line; undefined if the line is incomplete because the process was killed while it
  * wrote the line.
  */
 function recordIn(line: string): Fields | undefined {

@@ -29,17 +29,17 @@ export class RunsFolder {
   }
 
   /**
-   * Returns the run with a certain name that the last `refresh` found. The name is only compared with the
-   * names of known runs, and never used as a path.
+   * Returns the run named `id` that the last `refresh` found. The name is only compared with the names of
+   * known runs, and never used as a path.
    */
   run(id: string): RunFolder | undefined {
     return this.#runs.get(id);
   }
 
   /**
-   * Adds a listener, which is called with the changes that each refresh finds. The listener is also called if
-   * other code requested the refresh, because each change is found only once. It is not called after a
-   * refresh without changes.
+   * Adds a listener, which is called with the changes that each refresh finds. It does not matter which code
+   * requested the refresh, because each change is found only once. The listener is not called after a refresh
+   * without changes.
    */
   onChange(listener: (changes: RunChanges) => void): void {
     this.#listeners.push(listener);
@@ -66,15 +66,15 @@ export class RunsFolder {
         this.#runs.set(id, run);
       }
     } finally {
-      // listeners are called even if some folder could not be read, because the changes that were found will
-      // not be found again
+      // listeners are called even if a folder could not be read, because the changes that were found will not
+      // be found again
       if (changed.length + removed.length > 0) {
         for (const listener of this.#listeners) listener({ changed, removed });
       }
     }
   }
 
-  /** Returns the paths of run folders, by run name. */
+  /** Returns the paths of run folders, keyed by run name. */
   async #paths(): Promise<ReadonlyMap<string, string>> {
     const { directory } = this;
     if (isRun(directory)) return new Map([[basename(directory), directory]]);

@@ -24,22 +24,26 @@ export class SeriesTable {
   }
 
   /**
-   * Returns the column with a name; undefined for an unknown name. A value is NaN if a record lacks it, or if
-   * it was not finite.
+   * Returns the column named `name`; undefined for an unknown name. A value is NaN if a record lacks it, or
+   * if it was not finite.
    */
   column(name: string): Float64Array | undefined {
     return this.#columns.get(name)?.values;
   }
 
-  /** Returns the last value of a column; undefined if it is not finite, or does not exist. */
+  /**
+   * Returns the last value of a column; undefined if the value is not finite, or if the column does not
+   * exist.
+   */
   last(name: string): number | undefined {
     const value = this.column(name)?.at(-1);
     return Number.isFinite(value) ? value : undefined;
   }
 
   /**
-   * Adds the numbers and booleans of a record. If its iteration is not above that of the last record, records
-   * from this iteration on are removed first, because a resumed run computes these steps again.
+   * Adds the numbers and booleans of a record. If the record's iteration is not above the last record's
+   * iteration, records from this iteration on are removed first, because a resumed run computes these steps
+   * again.
    */
   add(record: Readonly<Record<string, unknown>> & { readonly iteration: number }): void {
     const { iteration } = record;
@@ -61,7 +65,7 @@ export class SeriesTable {
   }
 
   /**
-   * Returns the column with a name. Adds the column if it does not exist, with a value for each record before
+   * Returns the column named `name`. If the column does not exist, adds it, with NaN for each record before
    * the current record.
    */
   #findColumn(name: string): GrowingColumn | undefined {

@@ -1,4 +1,4 @@
-// the types of batches have moved to @mtl/layout. This package exports them for one more version
+// the batch types have moved to @mtl/layout; this package still exports them for one more version
 export type {
   /** @deprecated Import it from @mtl/layout. */
   MaskedTokenBatch,

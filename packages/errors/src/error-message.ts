@@ -4,8 +4,8 @@ import { MtlError, type MtlErrorOptions } from './mtl-error.js';
 const classes: Readonly<Record<string, typeof MtlError | undefined>> = errorClasses;
 
 /**
- * An error as the message that one thread sends to another. The error itself cannot be sent, because cloning
- * would drop its class and fields.
+ * An error in the form of a message from one thread to another. The error itself cannot be sent, because
+ * cloning would drop its class and fields.
  */
 export interface ErrorMessage extends Pick<MtlErrorOptions, 'expected' | 'remedy' | 'details' | 'exitCode'> {
   readonly name: string;
@@ -16,7 +16,7 @@ export interface ErrorMessage extends Pick<MtlErrorOptions, 'expected' | 'remedy
 /**
  * Converts an error to a message for `postMessage`.
  *
- * @param unexpected class and code for an error that has no code
+ * @param unexpected the class and code of the message if the error has no code
  */
 export function packError(error: unknown, unexpected: Pick<ErrorMessage, 'name' | 'code'>): ErrorMessage {
   if (!MtlError.isInstance(error)) {

@@ -1,6 +1,6 @@
 import { MtlError } from './mtl-error.js';
 
-/** Remedies for errors of the operating system, by code. */
+/** The remedies for operating system errors, by error code. */
 const remedies: Readonly<Record<string, string>> = {
   ENOSPC: 'free space on that file system, or write to another one',
   EDQUOT: 'free space within your quota, or write to another file system',
@@ -15,10 +15,9 @@ const remedies: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the text that a program prints for an error: `error[CODE]: message; expected ...`, and the remedy
- * on a second line. Errors of the operating system (a full disk, a missing directory) have the code
- * MTL_SYSTEM and a remedy for their kind. For other errors only the message is printed. With `debug`, the
- * stack is added.
+ * Returns what a program prints for an error: `error[CODE]: message; expected ...`, and the remedy on a
+ * second line. Operating system errors with a known remedy (such as a full disk) get the code MTL_SYSTEM; all
+ * other errors that are not an `MtlError` get MTL_UNEXPECTED. If `debug` is true, the stack is appended.
  */
 export function formatError(error: unknown, { debug = false }: { debug?: boolean } = {}): string {
   const stack = debug && error instanceof Error ? `\n${error.stack ?? ''}` : '';

@@ -1,10 +1,10 @@
-/** Information that helps the user to fix an error; all properties are optional. */
+/** Details that help the user to fix an error. All properties are optional. */
 export interface MtlErrorOptions {
-  /** The expected value, or the nearest valid values; printed after the message. */
+  /** The expected value or the nearest valid values. Printed after the message. */
   readonly expected?: string;
-  /** The command or change that fixes the error; printed on a separate line. */
+  /** The command or change that fixes the error. Printed on a separate line. */
   readonly remedy?: string;
-  /** Structured context for programs (file, line, rank, shapes ...). */
+  /** Structured context for programs, such as the file, line, rank or shapes. */
   readonly details?: Readonly<Record<string, unknown>>;
   /**
    * 2 for wrong input that was found before the run, 1 for a failure during the run. The default depends on
@@ -27,7 +27,7 @@ export class MtlError extends Error {
   readonly remedy: string | undefined;
   readonly details: Readonly<Record<string, unknown>>;
   readonly exitCode: 1 | 2;
-  /** True for all errors of this class, even if another copy of this package made them. */
+  /** Marks every error of this class, even if a different copy of this package created it. */
   readonly [marker] = true;
 
   constructor(code: `MTL_${string}`, message: string, options: MtlErrorOptions = {}) {
@@ -39,7 +39,7 @@ export class MtlError extends Error {
     this.exitCode = options.exitCode ?? 1;
   }
 
-  /** Returns true if `value` is an `MtlError`, even if another copy of this package made it. */
+  /** Returns true if `value` is an `MtlError`, even if a different copy of this package created it. */
   static isInstance(value: unknown): value is MtlError {
     return value instanceof Error && (value as { [marker]?: boolean })[marker] === true;
   }
@@ -68,15 +68,15 @@ export class CheckpointError extends MtlError {
   override readonly name = 'CheckpointError';
 }
 
-/** An error of a native operation that rejects its tensors, or about a missing device or library. */
+/** Thrown if a native operation rejects its tensors, or if a device or library is missing. */
 export class KernelError extends MtlError {
   override readonly name = 'KernelError';
 }
 
 /**
- * An error in the communication of processes: a rank has died, hangs or did not join, or the ranks'
- * operations do not match. `details` contains rank, group, operation, sequence and waitedMs, if they are
- * known.
+ * Thrown if the communication between processes fails: a rank has died, hangs or did not join, or the ranks'
+ * operations do not match. `details` contains rank, group, operation, sequence and waitedMs, as far as they
+ * are known.
  */
 export class CommunicationError extends MtlError {
   override readonly name = 'CommunicationError';
@@ -89,7 +89,7 @@ export class TrainingError extends MtlError {
   override readonly name = 'TrainingError';
 }
 
-/** An error in the use of an API, which is a bug of the calling program, not wrong input of a user. */
+/** Thrown if an API is used wrongly, which is a bug of the calling program and not wrong user input. */
 export class UsageError extends MtlError {
   override readonly name = 'UsageError';
 }

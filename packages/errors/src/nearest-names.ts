@@ -1,6 +1,6 @@
 /**
- * Returns the smallest number of edits (insert, delete, replace, exchange two neighbours) that turn `a` into
- * `b`.
+ * Returns the smallest number of edits that turn `a` into `b`. An edit inserts, deletes or replaces a letter,
+ * or exchanges two neighbours.
  */
 function editDistance(a: string, b: string): number {
   let beforePrevious: readonly number[] = [];
@@ -22,12 +22,12 @@ function editDistance(a: string, b: string): number {
 
 /**
  * Returns the name in `known` that `name` most likely means: the name with the fewest edits, or else the
- * shortest name that begins with `name`; undefined if no name is close.
+ * shortest name that begins with `name`. Returns undefined if no name is close.
  */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
   const given = name.toLowerCase();
   let best: string | undefined;
-  // two edits could turn a word of three letters into any other word, so only one edit is allowed
+  // two edits could turn a word of three letters into almost any word, so only one edit is allowed
   let bestDistance = (name.length <= 3 ? 1 : Math.max(2, Math.floor(name.length / 3))) + 1;
   let longer: string | undefined;
   for (const candidate of known) {
@@ -44,14 +44,14 @@ export function nearestName(name: string, known: Iterable<string>): string | und
 }
 
 /**
- * The largest divisor that is tried. All divisors of numbers up to 2^40 are found. A larger number is
- * probably an error, and for its message some of the divisors are sufficient.
+ * The largest value that is tried as a divisor. It suffices to find all divisors of a number up to 2^40. A
+ * larger number is probably an error, and its message needs only some of the divisors.
  */
 const mostTrials = 2 ** 20;
 
 /**
- * Returns the divisors of `total` nearest to `value`, one below and one above it. If `value` is a divisor, it
- * is the only result.
+ * Returns the two divisors of `total` that are nearest to `value`, one below and one above. If `value` is a
+ * divisor, it is the only result.
  */
 export function nearestDivisors(total: number, value: number): readonly number[] {
   const divisors = new Set<number>();
@@ -65,8 +65,8 @@ export function nearestDivisors(total: number, value: number): readonly number[]
 }
 
 /**
- * Returns the positive multiples of `unit` nearest to `value`, one below and one above it. If `value` is a
- * multiple, it is the only result.
+ * Returns the two positive multiples of `unit` that are nearest to `value`, one below and one above. If
+ * `value` is a multiple, it is the only result.
  */
 export function nearestMultiples(unit: number, value: number): readonly number[] {
   const below = Math.floor(value / unit) * unit;
@@ -74,7 +74,7 @@ export function nearestMultiples(unit: number, value: number): readonly number[]
   return [below, below + unit].filter((multiple) => multiple > 0);
 }
 
-/** Joins names as in a sentence: `a`, `a and b`, `a, b and c`. */
+/** Joins the given names as in a sentence: `a`, `a and b`, `a, b and c`. */
 export function listedNames(names: readonly string[]): string {
   return names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
 }

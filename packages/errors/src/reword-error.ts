@@ -1,14 +1,15 @@
 import { packError, unpackError } from './error-message.js';
 import { MtlError, type MtlErrorOptions } from './mtl-error.js';
 
-/** The properties of an error to replace; those that are missing or undefined stay the same. */
+/** The properties of an error to replace. Properties that are missing or undefined stay the same. */
 type ErrorChanges = { readonly message?: string | undefined } & {
   readonly [Name in 'remedy' | 'exitCode']?: MtlErrorOptions[Name] | undefined;
 };
 
 /**
- * Returns an error with some properties replaced, for a caller that can give a better remedy, message or exit
- * code. Class, code, `expected` and `details` stay the same, and the original error is its cause.
+ * Returns an error with some properties replaced. Used by callers that can give a better message, remedy or
+ * exit code. Class, code, `expected` and `details` stay the same, and the original error is the new error's
+ * cause.
  */
 export function changedError(error: MtlError, { message, remedy, exitCode }: ErrorChanges): MtlError {
   const packed = packError(error, { name: error.name, code: error.code });
@@ -24,9 +25,9 @@ export function changedError(error: MtlError, { message, remedy, exitCode }: Err
 }
 
 /**
- * Returns an error in other words: `reword` is applied to message, `expected` and remedy. Class, code,
- * details and exit code stay the same, and the original error is its cause. A value that is not an `MtlError`
- * is returned unchanged.
+ * Returns an error in different words: `reword` is applied to message, `expected` and remedy. Class, code,
+ * details and exit code stay the same, and the original error is the new error's cause. A value that is not
+ * an `MtlError` is returned unchanged.
  */
 export function rewordError(error: unknown, reword: (text: string) => string): unknown {
   if (!MtlError.isInstance(error)) return error;
@@ -43,8 +44,9 @@ export function rewordError(error: unknown, reword: (text: string) => string): u
 }
 
 /**
- * Runs a file operation whose errors do not name the file, such as a write to a descriptor. The message of a
- * system error (a full disk, a quota) then begins with the path; its code stays the same.
+ * Runs a file operation whose errors do not name the file, such as a write to a descriptor. If it throws a
+ * system error (such as a full disk or a quota), the path is added at the beginning of the error's message;
+ * the code stays the same.
  */
 export function namingFile<Result>(path: string, operation: () => Result): Result {
   try {

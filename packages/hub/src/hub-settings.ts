@@ -8,13 +8,13 @@ export type HubEnvironment = Readonly<Record<string, string | undefined>>;
 
 /** The settings of Hugging Face's tools. */
 export interface HubSettings {
-  /** The address of the Hub, without a slash at its end. */
+  /** The Hub's address, without a slash at its end. */
   readonly endpoint: string;
   /** The access token; undefined without one. */
   readonly token: string | undefined;
-  /** The origin of the token, for messages: `HF_TOKEN`, or a file. */
+  /** Where the token comes from, for messages: `HF_TOKEN`, or a file. */
   readonly tokenSource: string;
-  /** The folder of the cache, which contains a folder `models--ORG--NAME` for each model. */
+  /** The cache folder, which contains a folder `models--ORG--NAME` for each model. */
   readonly cacheDirectory: string;
   /** True if no request may be sent. */
   readonly isOffline: boolean;
@@ -45,7 +45,7 @@ export function hubSettings(environment: HubEnvironment = process.env): HubSetti
   };
 }
 
-/** Returns a path with `~` and variables expanded, as Hugging Face's tools do. */
+/** Expands `~` and variables in a path, as Hugging Face's tools do. */
 function expanded(path: string, environment: HubEnvironment): string {
   const home = environment.HOME ?? homedir();
   return path
@@ -62,7 +62,7 @@ const isTrue = (value: string | undefined): boolean =>
 
 function checkEndpoint(given = 'https://huggingface.co'): string {
   const isUsable = URL.canParse(given) && /^https?:$/.test(new URL(given).protocol);
-  // an address with user and password is rejected, because messages would show them
+  // an address with a user and password is rejected, because messages would show the password
   if (isUsable && new URL(given).username === '') return given.replace(/\/+$/, '');
   throw new ConfigurationError('MTL_HUB_ENDPOINT', 'HF_ENDPOINT is not the address of a Hub', {
     expected: 'https://HOST or http://HOST:PORT, without a user',

@@ -1,4 +1,4 @@
-/** A model on the Hub, at one of its revisions. */
+/** A model on the Hub, at a certain revision. */
 export interface HubRepository {
   /** `org/name` */
   readonly name: string;
@@ -7,9 +7,9 @@ export interface HubRepository {
 }
 
 /**
- * Parses `org/name` or `org/name@revision`; the default revision is `main`. Undefined for any other text,
- * such as a path or a name without an organization. The rules are the Hub's (`validate_repo_id` of
- * huggingface_hub).
+ * Parses `org/name` or `org/name@revision`; the default revision is `main`. Returns undefined if `text` has a
+ * different form, such as a path or a name without an organization. The rules are the same as on the Hub (see
+ * `validate_repo_id` of huggingface_hub).
  */
 export function parseRepository(text: string): HubRepository | undefined {
   const [, owner, model, revision = 'main'] = /^([^/@]+)\/([^/@]+)(?:@(.+))?$/.exec(text) ?? [];
@@ -18,7 +18,7 @@ export function parseRepository(text: string): HubRepository | undefined {
   return { name: `${owner}/${model}`, revision };
 }
 
-/** A file of a model on the Hub. */
+/** A file in a model's repository on the Hub. */
 export interface HubRepositoryFile {
   /** `org/name`, or `org/name@revision` */
   readonly model: string;
@@ -27,8 +27,8 @@ export interface HubRepositoryFile {
 }
 
 /**
- * Parses the name of a GGUF file on the Hub: `org/name/file.gguf` or `org/name/file.gguf@revision`; the file
- * may be in folders. Undefined for any other text.
+ * Parses the name of a GGUF file on the Hub: `org/name/file.gguf` or `org/name/file.gguf@revision`. The file
+ * may be in a subfolder. Returns undefined if `text` has a different form.
  */
 export function parseGgufFile(text: string): HubRepositoryFile | undefined {
   const [, name, file, revision] = /^([^/@]+\/[^/@]+)\/([^@]+\.gguf)(?:@(.+))?$/.exec(text) ?? [];
@@ -41,7 +41,10 @@ export function parseGgufFile(text: string): HubRepositoryFile | undefined {
 const isPart = (text: string): boolean =>
   /^\w(?:[\w.-]{0,94}\w)?$/.test(text) && !text.includes('--') && !text.includes('..');
 
-/** A revision is also part of a path in the cache, so it must not lead out of the cache's folder. */
+/**
+ * Returns true if the string is a valid revision. A revision is also part of a path in the cache, so it must
+ * not lead out of the cache's folder.
+ */
 const isRevision = (text: string): boolean =>
   /^\w(?:[\w./-]*[\w-])?$/.test(text) && !/\.\.|\/\/|\/\./.test(text);
 

@@ -12,7 +12,7 @@ import { checkTokens } from './generate.js';
 import { continuationsOption, modelOption, signalOption } from './option-checks.js';
 import { sampleToken } from './sampling.js';
 
-/** A text whose end the model must predict; context and target have at least one token. */
+/** A text whose end the model must predict. Both the context and the target have at least one token. */
 export interface ClozeExample {
   readonly context: ArrayLike<number>;
   readonly target: ArrayLike<number>;
@@ -44,16 +44,16 @@ export interface ClozeAccuracy {
   readonly numCorrect: number;
   /** The fraction numCorrect / numExamples. */
   readonly accuracy: number;
-  /** The number of texts whose beginning was cut off, because they do not fit into the model's context. */
+  /** How many texts did not fit into the model's context, so that their beginning was cut off. */
   readonly numShortened: number;
-  /** True for each correct example, in the order of the examples. */
+  /** True for each example that was predicted correctly, in the order of the examples. */
   readonly correct: readonly boolean[];
 }
 
 /**
  * Measures how often a model predicts the end of a text. Every token of the target must be the most probable
- * one after the preceding tokens of the text (Paperno et al. 2016; strict, as in Shoeybi et al. 2019, section
- * 5.3). The beginning of a text that does not fit into the context is cut off.
+ * token after the preceding tokens (Paperno et al. 2016; strict, as in Shoeybi et al. 2019, section 5.3). If
+ * a text does not fit into the context, its beginning is cut off.
  *
  * @throws ConfigurationError MTL_CLOZE; DataError MTL_TOKENS; MtlError MTL_LOGITS_NOT_FINITE; the signal's
  *   reason when aborted
@@ -68,8 +68,8 @@ export async function clozeAccuracy<Cache extends KeyValueCache>(
   for (let start = 0; start < examples.length; start += batchSize) {
     signal?.throwIfAborted();
     const batch = examples.slice(start, start + batchSize).map(({ context, target }) => {
-      // the last token of the target is only predicted and is never an input, so it needs no room in the
-      // context
+      // the last token of the target is only predicted and is never an input, so the context need not have
+      // room for it
       const numKept = model.maximumContext - (target.length - 1);
       if (context.length > numKept) numShortened += 1;
       return { context: Int32Array.from(context).slice(-numKept), target: Int32Array.from(target) };
@@ -99,9 +99,7 @@ function checkExamples(options: ClozeAccuracyOptions): void {
   });
 }
 
-/**
- * Returns, for each target, whether the model predicts it. A text leaves the batch at its first wrong token.
- */
+/** Returns true for each target that the model predicts. A text leaves the batch at its first wrong token. */
 function guessBatch<Cache extends KeyValueCache>(
   model: ClozeAccuracyOptions<Cache>['model'],
   batch: ReadonlyArray<{ readonly context: Int32Array; readonly target: Int32Array }>,

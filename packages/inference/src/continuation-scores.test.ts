@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { continuationScores } from './continuation-scores.js';
 
-/** A model for which the loss of a label is 100 times the token before it, plus the label. */
+/** A mock of a model. A label's loss is 100 times the token before the label, plus the label. */
 const model = {
   vocabularySize: 10,
   maximumContext: 4,

@@ -33,15 +33,15 @@ const checks: OptionChecks<ContinuationScoresOptions> = {
 };
 
 export interface ContinuationScores {
-  /** The natural logarithm of the probability of the target after its context, for each continuation. */
+  /** For each continuation, the natural logarithm of the target's probability after its context. */
   readonly logProbabilities: Float64Array;
-  /** The number of texts whose beginning was cut off, because they do not fit into the model's context. */
+  /** How many texts did not fit into the model's context, so that their beginning was cut off. */
   readonly numShortened: number;
 }
 
 /**
- * Computes the log-probability of each target as a continuation of its context: the sum over the target's
- * tokens. The beginning of a text that does not fit into the model's context is cut off.
+ * Computes the log-probability of each target as a continuation of its context, which is the sum over the
+ * target's tokens. If a text does not fit into the model's context, its beginning is cut off.
  *
  * @throws ConfigurationError MTL_CONTINUATIONS; DataError MTL_TOKENS
  */
@@ -53,7 +53,7 @@ export async function continuationScores(options: ContinuationScoresOptions): Pr
     checkTokens(context, { vocabularySize, what: `the context of continuation ${index}` });
     checkTokens(target, { vocabularySize, what: `the target of continuation ${index}` });
   }
-  // sorted by length, so that batches contain little padding
+  // texts are sorted by length, so that batches contain little padding
   const countTokens = ({ context, target }: Continuation): number => context.length + target.length;
   const order = [...continuations.keys()].sort(
     (a, b) => countTokens(continuations[b]!) - countTokens(continuations[a]!) || a - b,
@@ -73,14 +73,14 @@ export async function continuationScores(options: ContinuationScoresOptions): Pr
 
 interface Row {
   readonly tokens: readonly number[];
-  /** The number of tokens of the target, at the end of the text. */
+  /** How many tokens the target has, which is the end of the text. */
   readonly numTarget: number;
   readonly isShortened: boolean;
 }
 
 function makeRow({ context, target }: Continuation, maximumContext: number): Row {
   const all = [...Array.from(context), ...Array.from(target)];
-  // takes one token more than the context, because the last token is only predicted
+  // takes one token more than fits into the context, because the last token is only predicted
   const tokens = all.slice(-(maximumContext + 1));
   const numTarget = Math.min(target.length, tokens.length - 1);
   return { tokens, numTarget, isShortened: tokens.length < all.length };
@@ -93,7 +93,7 @@ function computeScores(model: ContinuationScoresOptions['model'], rows: readonly
     tokens.set(own.slice(0, -1), row * length);
     labels.set(own.slice(1), row * length);
   }
-  // padding is at the end, where no token can attend to it
+  // padding is at the end, where no real token can attend to it
   const losses = model.tokenLosses({ tokens, labels, batchSize: rows.length });
   return rows.map(({ tokens: own, numTarget }, row) => {
     const end = row * length + own.length - 1;

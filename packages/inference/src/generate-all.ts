@@ -5,7 +5,7 @@ export interface GeneratedSequence {
   /** The generated tokens, without the prompt. */
   readonly tokens: readonly number[];
   /**
-   * Natural logarithms of the tokens' probabilities under the model. Empty where the option
+   * The natural logarithms of the tokens' probabilities under the model. Empty if the option
    * `logProbabilities` is false.
    */
   readonly logProbabilities: readonly number[];

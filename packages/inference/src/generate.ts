@@ -18,50 +18,52 @@ import { logProbability, type Sampling, sampleToken, samplingOption } from './sa
 export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
   readonly model: CausalLanguageModel<Cache>;
   /**
-   * The token ids of each prompt. Each prompt has at least one token. For an empty text, pass the
+   * The token ids of each prompt, which must have at least one token. For an empty text, pass the
    * end-of-document token.
    */
   readonly prompts: readonly ArrayLike<number>[];
   /** The maximum number of tokens to generate for each prompt. */
   readonly maxNewTokens: number;
   readonly sampling?: Sampling;
-  /** The seed of the random numbers. The same seed gives the same tokens. Default: 0. */
+  /** The seed for the random numbers. The same seed gives the same tokens. Default: 0. */
   readonly seed?: number;
   /**
-   * The sample number of each prompt. Its random numbers depend only on this number, the seed and the
+   * A sample index for each prompt. The prompt's random numbers depend only on this index, the seed and the
    * position. Default: 0, 1, 2 ...
    */
   readonly sampleNumbers?: readonly number[];
-  /** Tokens that end a sequence. The stop token itself is also yielded. */
+  /** Tokens that end a sequence. A stop token is itself yielded before the sequence ends. */
   readonly stopTokens?: readonly number[];
   /**
-   * The action when a text fills the model's context. `stop` (the default) ends the text, and a prompt that
-   * is too long is an error. `slide` continues with the last half of the context, which is computed again
-   * because positions change; a prompt that is too long loses its beginning.
+   * The action when a text fills the model's context. `stop` (default): the text ends, and a prompt that is
+   * too long is an error. `slide`: the text continues with the last half of the context, which is computed
+   * again because positions change; a prompt that is too long loses its beginning.
    */
   readonly whenContextIsFull?: 'stop' | 'slide';
   /**
-   * False to omit the log-probability of each token, which requires a sum of exponentials over the vocabulary
-   * (0.6 ms for 50,304 tokens). Default: true.
+   * False to omit each token's log-probability, which requires a sum of exponentials over the vocabulary (0.6
+   * ms for 50,304 tokens). Default: true.
    */
   readonly logProbabilities?: boolean;
-  /** Aborting this signal ends the iteration before the next token, with the signal's reason. */
+  /** When this signal is aborted, the iteration throws the signal's reason before the next token. */
   readonly signal?: AbortSignal;
 }
 
-/** The reason for the end of a sequence: a stop token, `maxNewTokens`, or a full context. */
+/**
+ * Why a sequence has ended: a stop token (`stop`), `maxNewTokens` (`length`), or a full context (`context`).
+ */
 export type FinishReason = 'stop' | 'length' | 'context';
 
 export interface GeneratedToken {
-  /** Index of the prompt that the token continues. */
+  /** The index of the prompt that the token continues. */
   readonly sequence: number;
   readonly token: number;
   /**
    * The natural logarithm of the token's probability under the model, before temperature, top-k and top-p.
-   * Undefined where `logProbabilities` is false.
+   * Undefined if the option `logProbabilities` is false.
    */
   readonly logProbability: number | undefined;
-  /** The reason for the end of the sequence. Only the last token of a sequence has it. */
+  /** Why the sequence has ended. Undefined except for the last token of a sequence. */
   readonly finishReason: FinishReason | undefined;
 }
 
@@ -71,7 +73,7 @@ interface Running {
   /** All tokens so far, beginning with the prompt. */
   readonly tokens: number[];
   readonly promptLength: number;
-  /** The tokens that are not in the cache yet. */
+  /** The tokens that are not yet in the cache. */
   pending: Int32Array;
 }
 
@@ -109,7 +111,7 @@ export function checkGenerateOptions(options: GenerateOptions): void {
   });
 }
 
-/** Rejects an empty text, and ids that are not in the vocabulary. */
+/** Rejects an empty list of tokens, and ids that are not in the vocabulary. */
 export function checkTokens(
   tokens: ArrayLike<number>,
   { vocabularySize, what }: { vocabularySize: number; what: string },
@@ -131,9 +133,9 @@ export function checkTokens(
 
 /**
  * Continues prompts token by token. Each step computes all unfinished sequences, and every token is yielded
- * as soon as it is chosen. Equal prompts are computed once. The result of a sequence does not depend on other
- * sequences, except for rounding in common matmuls. Random numbers are Philox 4x32-10 with key (seed,
- * `generation.sampling`) and counter (sample number, position).
+ * as soon as it is chosen. Equal prompts are computed only once. A sequence's result does not depend on the
+ * other sequences, except for rounding in common matmuls. Random numbers are Philox 4x32-10 with the key
+ * (seed, `generation.sampling`) and the counter (sample index, position).
  *
  * @throws ConfigurationError MTL_GENERATE, MTL_SAMPLING; DataError MTL_CONTEXT, MTL_TOKENS; MtlError
  *   MTL_LOGITS_NOT_FINITE; the signal's reason when aborted
@@ -192,7 +194,7 @@ export async function* generate<Cache extends KeyValueCache>(
       }
       running = next;
       computed = next;
-      // gives signals, timers and metrics time to run
+      // lets signals, timers and metrics run
       await setImmediate();
     }
   } finally {
@@ -210,7 +212,7 @@ export async function* generate<Cache extends KeyValueCache>(
   }
 }
 
-/** Returns, for each sequence, the index of the first sequence that has the same tokens. */
+/** For each sequence, returns the first sequence that has the same tokens. */
 function firstOfEqualTexts(sequences: readonly Running[]): readonly Running[] {
   const first = new Map<string, Running>();
   return sequences.map((one) => {
@@ -221,7 +223,7 @@ function firstOfEqualTexts(sequences: readonly Running[]): readonly Running[] {
 }
 
 /**
- * Returns the number of last tokens that remain when a text fills a sliding context, or when its prompt is
+ * Returns how many of the last tokens are kept when a text fills a sliding context, or when its prompt is
  * longer than the context.
  */
 export const numTokensKept = (maximumContext: number): number => Math.ceil(maximumContext / 2);
@@ -233,7 +235,7 @@ function lastHalf(
   return tokens.slice(-numTokensKept(maximumContext));
 }
 
-/** Returns a random number in [0, 1), with 32 bits, for the next token of a sequence. */
+/** Returns a random number in [0, 1), with 32 random bits, for the next token of a sequence. */
 function drawUniform(key: readonly [number, number], { sampleNumber, tokens }: Running): number {
   const [word] = philox(key, [sampleNumber >>> 0, Math.floor(sampleNumber / 2 ** 32), tokens.length, 0]);
   return word / 2 ** 32;

@@ -42,7 +42,7 @@ const ofGenerate = {
   },
 } as const;
 
-/** Makes the test of a function that scores targets after contexts. */
+/** Makes the test case for a function that scores targets after contexts. */
 const ofScores = (list: string, others: ProbedOptions['accepts'] = {}) => ({
   right: { model, [list]: [{ context: [1], target: [2] }] },
   last: 'onProgress',

@@ -8,7 +8,7 @@ import {
   wholeNumberOption,
 } from '@mtl/errors/options';
 
-/** Checks that a value is a list of tokens. Their ids are checked later, against the model's vocabulary. */
+/** Accepts a list of tokens. Their ids are checked later, against the model's vocabulary. */
 export const tokensOption: OptionCheck<false> = optionThat(
   'token ids: an array, or a typed array',
   (value) => {
@@ -18,7 +18,7 @@ export const tokensOption: OptionCheck<false> = optionThat(
   },
 );
 
-/** Makes the check of a model with the methods that a function needs. */
+/** Makes the check for a model that must have the given methods. */
 export function modelOption(methods: readonly string[]): OptionCheck<true> {
   return required(
     objectOption(`a causal language model: an object with ${methods.join(', ')}`, {
@@ -29,7 +29,7 @@ export function modelOption(methods: readonly string[]): OptionCheck<true> {
   );
 }
 
-/** Checks a list of texts with possible continuations. */
+/** Accepts a list of texts with possible continuations. */
 export const continuationsOption: OptionCheck<false> = listOption(
   objectOption('an object with the tokens of a context and of a target', {
     context: required(tokensOption),

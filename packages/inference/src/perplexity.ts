@@ -14,25 +14,25 @@ import { modelOption, signalOption, tokensOption } from './option-checks.js';
 
 export interface PerplexityOptions {
   readonly model: Pick<CausalLanguageModel, 'vocabularySize' | 'maximumContext' | 'tokenLosses'>;
-  /** The whole text. A typed array over the memory of a file is possible. */
+  /** The tokens of the whole text. May be a typed array over a memory-mapped file. */
   readonly tokens: ArrayLike<number>;
   /**
-   * Indices of tokens that are given and not scored. The first token is always given. Default: only the first
-   * token.
+   * The indices of tokens that are given and therefore not scored. The first token is always given. Default:
+   * only the first token.
    */
   readonly given?: ReadonlySet<number>;
-  /** Number of tokens in a window. Default: the model's context. */
+  /** The number of tokens in a window. Default: the length of the model's context. */
   readonly window?: number;
   /**
-   * The number of tokens at the start of a window that the previous window has scored; in this window they
-   * are only context. Default: 0, which is the fastest, but gives the first tokens of a window little
-   * context. With window - 1, every token has as much context as fits.
+   * How many tokens at the start of a window the previous window has already scored; in this window, they are
+   * only context. Default: 0, which is the fastest, but gives the first tokens of a window little context. If
+   * it is window - 1, every token has as much context as possible.
    */
   readonly overlap?: number;
   /** Number of windows in a batch. Default: 1. */
   readonly batchSize?: number;
   readonly signal?: AbortSignal;
-  /** This function is called after each batch of windows. */
+  /** Called after each batch of windows. */
   onProgress?(progress: { readonly numScored: number; readonly numTokens: number }): void;
 }
 
@@ -48,18 +48,19 @@ const checks: OptionChecks<PerplexityOptions> = {
 };
 
 export interface Perplexity {
-  /** The number of scored tokens: all tokens except the given tokens. */
+  /** How many tokens were scored: all tokens except the tokens in `given`. */
   readonly numScored: number;
   /** The sum of the negative natural logarithms of the scored tokens' probabilities. */
   readonly negativeLogLikelihood: number;
-  /** The mean over the scored tokens, in nats per token. */
+  /** The mean of the negative log-likelihood over the scored tokens, in nats per token. */
   readonly loss: number;
   /** exp(loss). */
   readonly perplexity: number;
 }
 
 /**
- * The inputs [start, end) of a window. Each label is the next token; labels from `scoredFrom` on are scored.
+ * The inputs [start, end) of a window. The label of each input is the next token; labels from `scoredFrom` on
+ * are scored.
  */
 interface Window {
   readonly start: number;
@@ -67,7 +68,7 @@ interface Window {
   readonly scoredFrom: number;
 }
 
-/** Returns windows in which every token of the text, except the first, is scored exactly once. */
+/** Returns windows that together score every token of the text, except the first, exactly once. */
 function listWindows(numInputs: number, { window, overlap }: { window: number; overlap: number }): Window[] {
   const windows: Window[] = [];
   let scored = 0;
@@ -98,7 +99,7 @@ const nothingToScore = (): DataError =>
     expected: 'at least two: the first is given',
   });
 
-/** Groups windows into batches of equal length. Only the last window can be shorter. */
+/** Groups windows into batches whose windows have the same length. Only the last window can be shorter. */
 function groupWindows(windows: readonly Window[], batchSize: number): Window[][] {
   const batches: Window[][] = [];
   const length = (one: Window): number => one.end - one.start;

@@ -2,7 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { logProbability, type Sampling, sampleToken, samplingProbabilities } from './sampling.js';
 
-/** Computes the probabilities by their definition. Among equal logits, smaller tokens come first. */
+/**
+ * Computes the probabilities according to their definition. Among equal logits, tokens with smaller ids come
+ * first.
+ */
 function naiveProbabilities(
   logits: readonly number[],
   { temperature = 1, topK, topP = 1 }: Sampling,
@@ -28,7 +31,7 @@ function naiveProbabilities(
   );
 }
 
-// few distinct values, so that ties are frequent; some tokens are impossible
+// there are few distinct values, so that ties are frequent; some tokens are impossible
 const logit = fc.oneof(
   { weight: 8, arbitrary: fc.integer({ min: -12, max: 12 }).map((value) => value / 2) },
   { weight: 1, arbitrary: fc.constant(Number.NEGATIVE_INFINITY) },
@@ -36,7 +39,7 @@ const logit = fc.oneof(
 const logits = fc
   .oneof(
     { weight: 4, arbitrary: fc.array(logit, { minLength: 1, maxLength: 20 }) },
-    // equal logits, because sums of their probabilities can equal top-p exactly
+    // all logits are equal, because sums of their probabilities can equal top-p exactly
     { weight: 1, arbitrary: fc.integer({ min: 1, max: 16 }).map((size) => new Array<number>(size).fill(1)) },
   )
   .filter((values) => values.some((value) => Number.isFinite(value)));
@@ -102,8 +105,8 @@ describe('sampleToken', () => {
 
 describe('logProbability', () => {
   it.each([1, 1e6, 1e8, -1e8])('is -ln 4 for four logits of %d', (size) => {
-    // the error is the rounding of a float64 number near 1.386; logits of 1e8 have 8 digits after the decimal
-    // point
+    // the error comes from rounding a float64 value near 1.386; for logits of 1e8, float64 has 8 digits after
+    // the decimal point
     expect(logProbability(new Float32Array(4).fill(size), 2)).toBeCloseTo(-Math.log(4), 14);
   });
 

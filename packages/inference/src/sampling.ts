@@ -9,20 +9,23 @@ import {
 } from '@mtl/errors/options';
 
 /**
- * The choice of the next token. The settings apply in this order, as in transformers: temperature, top-k,
- * top-p.
+ * How the next token is chosen. The settings apply in this order, as in the transformers library:
+ * temperature, top-k, top-p.
  */
 export interface Sampling {
-  /** The divisor of the logits; 0 always chooses the most probable token. Default: 1. */
+  /**
+   * The value by which the logits are divided. 0 means that the most probable token is always chosen.
+   * Default: 1.
+   */
   readonly temperature?: number;
   /**
-   * Keeps only the k most probable tokens, and tokens that are as probable as the k-th token. Default: all
-   * tokens.
+   * k: only the k most probable tokens are kept, and tokens that are as probable as the k-th token. Default:
+   * all tokens.
    */
   readonly topK?: number;
   /**
-   * Keeps only the smallest set of most probable tokens whose probabilities sum to p or more (Holtzman et al.
-   * 2020). Default: 1, all tokens.
+   * p: only the smallest set of most probable tokens whose probabilities sum to p or more is kept (Holtzman
+   * et al. 2020). Default: 1, which keeps all tokens.
    */
   readonly topP?: number;
 }
@@ -40,7 +43,7 @@ const checks: OptionChecks<Sampling> = {
 };
 const code = 'MTL_SAMPLING';
 
-/** The check of an option with a `Sampling`. */
+/** Checks an option whose value is a `Sampling`. */
 export const samplingOption: OptionCheck<false> = {
   isRequired: false,
   check: (value, { path }) => groupOption(checks, { of: 'sampling' }).check(value, { path, code }),
@@ -51,7 +54,7 @@ export function checkSampling(sampling: Sampling): void {
   checkOptions(sampling, { of: 'sampling', code, checks });
 }
 
-/** Returns the index of the largest value; among equal values, the first. */
+/** Returns the index of the largest value. If several values are the largest, returns the first index. */
 function argmax(values: Float32Array): number {
   let best = 0;
   for (let index = 1; index < values.length; index++) {
@@ -60,19 +63,20 @@ function argmax(values: Float32Array): number {
   return best;
 }
 
-/** Returns the natural logarithm of the probability that logits [V] give to a token, in float64. */
+/** Returns the natural logarithm of a token's probability, given the logits [V]. Computed in float64. */
 export function logProbability(logits: Float32Array, token: number): number {
   const maximum = logits[argmax(logits)]!;
   let sum = 0;
   for (const value of logits) sum += Math.exp(value - maximum);
-  // the difference is computed first: added to a large maximum, the logarithm would lose digits
+  // the difference must be computed first: if the logarithm were added to a large maximum, it would lose
+  // digits
   return logits[token]! - maximum - Math.log(sum);
 }
 
 /**
  * Returns the index of the largest logit. If several logits are the largest, returns the first index.
  *
- * @throws MtlError MTL_LOGITS_NOT_FINITE if a logit is NaN, or if the logits define no distribution:
+ * @throws MtlError MTL_LOGITS_NOT_FINITE if a logit is NaN, or if the logits do not define a distribution:
  *   -Infinity is allowed and means an impossible token, but not all logits may be -Infinity, and no logit may
  *   be +Infinity
  */
@@ -91,8 +95,8 @@ function mostProbable(logits: Float32Array): number {
 }
 
 /**
- * Returns the probabilities after temperature, top-k and top-p as float64 [V] with sum 1; dropped tokens have
- * 0. Among equally probable tokens, top-p keeps those with smaller ids.
+ * Returns the probabilities after temperature, top-k and top-p as float64 [V] with sum 1. Dropped tokens have
+ * the probability 0. Among equally probable tokens, top-p keeps the tokens with smaller ids.
  */
 export function samplingProbabilities(logits: Float32Array, sampling: Sampling): Float64Array {
   return probabilitiesFrom(logits, { sampling, best: argmax(logits) });
@@ -127,13 +131,14 @@ function probabilitiesFrom(
 }
 
 /**
- * Logits in descending order. Sorting 50,000 numbers takes several milliseconds, but top-k and top-p usually
- * read only a few of the largest. These are sorted first, and the other numbers only if they are read.
+ * Logits in descending order. Sorting 50,000 values takes several milliseconds, but top-k and top-p usually
+ * read only a few of the largest. The largest are therefore sorted first, and the remaining values only if
+ * they are read.
  */
 class RankedLogits {
   readonly #logits: Float32Array;
   readonly #maximum: number;
-  /** In ascending order; the largest or all logits. */
+  /** The largest logits or all logits, in ascending order. */
   #sorted = new Float32Array(0);
 
   constructor(logits: Float32Array, maximum: number) {
@@ -141,21 +146,21 @@ class RankedLogits {
     this.#maximum = maximum;
   }
 
-  /** Returns the logit of a rank; 0 is the largest. */
+  /** Returns the logit with the given rank. Rank 0 is the largest. */
   at(rank: number): number {
     if (rank >= this.#sorted.length) this.#sort(rank);
     return this.#sorted[this.#sorted.length - 1 - rank]!;
   }
 
   #sort(rank: number): void {
-    // e^-8: the part of the highest probability below which tokens are rarely requested
+    // tokens whose probability is below e^-8 times the highest probability are rarely requested
     const largest = this.#logits.filter((logit) => logit >= this.#maximum - 8);
     this.#sorted = (rank < largest.length ? largest : Float32Array.from(this.#logits)).sort();
   }
 }
 
 /**
- * Keeps the largest weights that together reach `target`, and sets all other weights to zero. Returns the sum
+ * Keeps the largest weights whose sum reaches `target`, and sets all other weights to zero. Returns the sum
  * of the kept weights.
  */
 function keepNucleus(
@@ -187,8 +192,8 @@ function keepNucleus(
 }
 
 /**
- * Samples a token from the distribution that `sampling` derives from logits [V]. `uniform` is a random number
- * in [0, 1).
+ * Samples a token from the distribution that follows from logits [V] and `sampling`. `uniform` must be a
+ * random number in [0, 1).
  */
 export function sampleToken(logits: Float32Array, sampling: Sampling, uniform: number): number {
   const best = mostProbable(logits);
@@ -203,6 +208,6 @@ export function sampleToken(logits: Float32Array, sampling: Sampling, uniform: n
     rest -= probability;
     if (rest < 0) break;
   }
-  // rounding may leave a remainder, which belongs to the last token with a probability
+  // rounding may leave a remainder of the probability, which belongs to the last possible token
   return chosen;
 }

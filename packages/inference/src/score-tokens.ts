@@ -15,9 +15,10 @@ const checks: OptionChecks<ScoreTokensOptions> = {
 };
 
 /**
- * Computes the natural logarithm of the probability of each token given the tokens before it.
+ * Computes, for each token, the natural logarithm of its probability given the tokens before it.
  *
- * `tokens`: N tokens, at least 2, at most one more than the model's context; the first token is not scored
+ * `tokens`: N tokens, at least 2, and at most one more than the model's context; the first token is not
+ * scored
  *
  * @returns float32 [N - 1], from the second token on
  * @throws ConfigurationError MTL_OPTION; DataError MTL_TOKENS, MTL_CONTEXT

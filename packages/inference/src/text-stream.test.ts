@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { TextStream } from './text-stream.js';
 
-// tokens are bytes; a byte order mark at the start must be kept
+// in this test, tokens are bytes; a byte order mark at the start must be kept
 const decode = (tokens: readonly number[]): string =>
   new TextDecoder('utf-8', { ignoreBOM: true }).decode(Uint8Array.from(tokens));
 
@@ -32,7 +32,7 @@ describe('TextStream', () => {
   });
 
   it('keeps what a decoder makes of the start of a text out of the middle', () => {
-    // decodes as SentencePiece does: words begin with a space, and the first word loses its space
+    // this decodes like SentencePiece: words begin with a space, and the first word loses its space
     const words = [' the', ' red', ' fox'];
     const stream = new TextStream((tokens) =>
       tokens

@@ -1,8 +1,8 @@
 // Times matmuls with our kernel and with oneDNN, for bench/matmuls.mjs, which writes one shape per line:
 //   batch rows columns inner transpose_left transpose_right accumulate float32|bfloat16
-// Prints the seconds of a call of each kernel. Operands have the same layout and memory as in training.
-// Consecutive calls use different operands, which together exceed the caches.
-//   time_matmuls [best|NAME] [all|library]   the kernels' instruction set; oneDNN alone
+// Prints how many seconds a call of each kernel takes. Operands have the same layout and memory as in
+// training. Consecutive calls use different operands, which together exceed the caches.
+//   time_matmuls [best|NAME] [all|library]   the kernels' instruction set; `library` times only oneDNN
 #include <chrono>
 #include <cstring>
 #include <iostream>
@@ -98,7 +98,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Seconds of a call, or a negative number after an error.
+// Returns the seconds that a call takes, or a negative value after an error.
 template <typename Body>
 double time(const std::vector<std::unique_ptr<Call>>& calls, const Body& body) {
   const auto start = std::chrono::steady_clock::now();

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * mtl-kernels-build: compiles the native addon of an installed package on a machine that no platform package
- * fits. npx mtl-kernels-build [--build-dir DIRECTORY] [--target NAME] [-DNAME=VALUE ...]
+ * The command mtl-kernels-build. It compiles the native addon of an installed package on a machine for which
+ * there is no platform package. npx mtl-kernels-build [--build-dir DIRECTORY] [--target NAME] [-DNAME=VALUE
+ * ...]
  */
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +10,7 @@ import { buildNative } from '@mtl/tooling/native';
 
 const args = process.argv.slice(2);
 const at = args.indexOf('--build-dir');
-// a relative folder refers to the caller's working directory, not to this package
+// a relative folder is relative to the caller's working directory, not to this package
 if (at >= 0 && args[at + 1] !== undefined) args[at + 1] = resolve(args[at + 1]);
 const directory = fileURLToPath(new URL('..', import.meta.url));
 await buildNative({ directory, args, command: 'mtl-kernels-build' });

@@ -1,6 +1,6 @@
 import { UsageError } from '@mtl/errors';
 
-/** Describes a value that a JavaScript caller passed, for an error message. */
+/** Describes a value that a JavaScript caller has passed, for an error message. */
 export function describeOperand(value: unknown): string {
   if (value === undefined || value === null) return String(value);
   if (typeof value === 'string') return `the string '${value.slice(0, 40)}'`;
@@ -11,7 +11,10 @@ export function describeOperand(value: unknown): string {
 const isOptions = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 
-/** Describes the arguments of a call for an error message; of an options object, each option. */
+/**
+ * Describes the arguments of a call for an error message. If an argument is an options object, describes each
+ * of its options.
+ */
 function describeArguments(values: readonly unknown[]): string {
   const described = values.flatMap((value, index) =>
     isOptions(value)
@@ -22,8 +25,8 @@ function describeArguments(values: readonly unknown[]): string {
 }
 
 /**
- * Returns an operation that reports operands of a wrong type, because JavaScript callers have no type check.
- * For authors of operations.
+ * Returns an operation that reports operands of the wrong type, because nothing checks the types in
+ * JavaScript callers. For authors of operations.
  *
  * @param name the operation's name in the error
  * @returns a function like `body` that converts TypeErrors to UsageError `MTL_ARGUMENT` with a description of

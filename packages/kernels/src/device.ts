@@ -4,9 +4,9 @@ import { addon, callNative } from './native/addon.js';
 import type { MemoryStatistics } from './native/kernels-addon.js';
 
 /**
- * The places where a tensor can be, each with its kernels. `cpu`: vectorised and threaded; `reference`: the
- * naive oracle, on the same host memory; `cuda`: NVIDIA GPUs; `meta` and `meta-cuda`: no memory and no
- * values; operations are checked and counted, and memory is counted like in the allocators of `cpu` and
+ * Where a tensor can be. Each device has its own kernels. `cpu`: vectorised and threaded; `reference`: the
+ * naive oracle, on the same host memory; `cuda`: NVIDIA GPUs; `meta` and `meta-cuda`: tensors without memory
+ * and values; operations are checked and counted, and memory is counted as in the allocators of `cpu` and
  * `cuda`.
  */
 export const devices = ['cpu', 'reference', 'cuda', 'meta', 'meta-cuda'] as const;
@@ -14,7 +14,7 @@ export const devices = ['cpu', 'reference', 'cuda', 'meta', 'meta-cuda'] as cons
 export type Device = (typeof devices)[number];
 
 /**
- * Returns the native number of a device (native/core/backend.h).
+ * Returns the number by which native code identifies a device (see native/core/backend.h).
  *
  * @throws UsageError `MTL_DEVICE` for an unknown name
  */
@@ -26,27 +26,27 @@ export function deviceNumber(device: Device): number {
   });
 }
 
-/** Returns true if tensors on a device have values; tensors on `meta` and `meta-cuda` have none. */
+/** Returns true if tensors on the device have values. Tensors on `meta` and `meta-cuda` have none. */
 export function hasValues(device: Device): boolean {
   return device !== 'meta' && device !== 'meta-cuda';
 }
 
-/** Returns the device without values that counts the memory that `device` would need. */
+/** Returns the device without values that counts how much memory `device` would need. */
 export function chooseMetaDevice(device: Device): 'meta' | 'meta-cuda' {
   return device === 'cuda' || device === 'meta-cuda' ? 'meta-cuda' : 'meta';
 }
 
 /**
- * Returns the device for tensors whose values the program itself must read, in a program whose other tensors
- * are on `device`. The result is the same device, or the CPU if tensors on `device` have no values.
+ * Returns the device on which a program that uses `device` creates the tensors whose values it must read
+ * itself. This is `device`, or `cpu` if tensors on `device` have no values.
  */
 export function deviceOfValues(device: Device): Device {
   return hasValues(device) ? device : 'cpu';
 }
 
 /**
- * Opens a device for this process, or throws an error with the reason. Only `cuda` must be opened
- * (`openCuda`); other devices are always ready.
+ * Opens a device for this process, or throws an error that states the reason. Only `cuda` must be opened (see
+ * `openCuda`); all other devices are always ready.
  *
  * @throws UsageError `MTL_DEVICE` for an unknown name; the errors of `openCuda`
  */
@@ -55,7 +55,7 @@ export function openDevice(device: Device, options: OpenCudaOptions = {}): void 
   if (device === 'cuda') openCuda(options);
 }
 
-/** Returns true if this process can use the device. `cuda` must be open. */
+/** Returns true if this process can use the device. `cuda` must already be open. */
 export function isDeviceAvailable(device: Device): boolean {
   return addon().isAvailable(deviceNumber(device));
 }
@@ -73,19 +73,22 @@ export function trimMemory(device: Device): void {
   callNative(() => addon().trimMemory(deviceNumber(device)));
 }
 
-/** Sets a limit: allocations beyond `bytes` in use fail with MTL_OUT_OF_MEMORY. 0 removes the limit. */
+/**
+ * Sets a limit: allocations that would exceed `bytes` bytes in use fail with MTL_OUT_OF_MEMORY. 0 removes the
+ * limit.
+ */
 export function limitMemory(device: Device, bytes: number): void {
   callNative(() => addon().limitMemory(deviceNumber(device), bytes));
 }
 
-/** Waits until the device has done everything enqueued so far. */
+/** Waits until the device has finished everything that has been enqueued so far. */
 export function synchronize(device: Device): void {
   callNative(() => addon().synchronize(deviceNumber(device)));
 }
 
 /**
- * Runs `body` as a named range in the timeline of NVIDIA's profiler (nsys), if the device is `cuda` and
- * MTL_NVTX is set. Otherwise `body` runs without a range. Each operation in `body` also has its own range.
+ * Runs `body`. If the device is `cuda` and MTL_NVTX is set, `body` is a named range in the timeline of
+ * NVIDIA's profiler (nsys). Each operation in `body` also has its own range.
  */
 export function deviceRange<Result>(
   { device, name }: { device: Device; name: string },

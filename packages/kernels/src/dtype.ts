@@ -2,12 +2,15 @@ import { KernelError, UsageError } from '@mtl/errors';
 import { describeOperand } from './checked-operation.js';
 import { outOfMemoryRemedy } from './native/addon.js';
 
-/** Element types of tensors. `float64` is computed on the reference device only (for gradient checks). */
+/** The element types of tensors. Only the reference device computes in `float64` (for gradient checks). */
 export const dtypes = ['float32', 'bfloat16', 'float16', 'float64', 'int32', 'int64', 'uint8'] as const;
 
 export type DType = (typeof dtypes)[number];
 
-/** The typed array for a dtype's elements on the host. 16-bit floats are stored as their bits. */
+/**
+ * For each dtype, the typed array that stores its elements on the host. 16-bit floats are stored as their
+ * bits.
+ */
 export interface TypedArrayOf {
   readonly float32: Float32Array;
   readonly bfloat16: Uint16Array;
@@ -30,13 +33,13 @@ const arrayTypes = {
   uint8: Uint8Array,
 } as const;
 
-/** Returns the number of bytes of an element. */
+/** Returns the number of bytes in an element of the given dtype. */
 export function bytesPerElement(dtype: DType): number {
   return arrayTypes[dtype].BYTES_PER_ELEMENT;
 }
 
 /**
- * Returns the native number of a dtype (native/include/mtl/dtype.h).
+ * Returns the number by which native code identifies a dtype (see native/include/mtl/dtype.h).
  *
  * @throws UsageError `MTL_DTYPE` for an unknown name
  */
@@ -46,7 +49,7 @@ export function dtypeNumber(dtype: DType): number {
   throw new UsageError('MTL_DTYPE', `unknown dtype ${String(dtype)}`, { expected: dtypes.join(', ') });
 }
 
-/** The properties of a tensor that host values must fit. */
+/** The properties of a tensor with which host values must agree. */
 interface OnDevice {
   readonly dtype: DType;
   readonly shape: readonly number[];
@@ -55,8 +58,8 @@ interface OnDevice {
 }
 
 /**
- * Rejects a typed array of another kind, because its bits would be read as other numbers. Also rejects an
- * array of another size. Bytes (Uint8Array) fit any dtype.
+ * Rejects a typed array whose type does not match the tensor's dtype, because its bits would be
+ * misinterpreted. Also rejects an array whose size does not match. Bytes (Uint8Array) match any dtype.
  *
  * @throws UsageError `MTL_DTYPE`, `MTL_SHAPE`
  */
@@ -93,7 +96,7 @@ export function checkLength(
 }
 
 /**
- * Returns a new host array for `size` elements of a dtype, zero-filled.
+ * Returns a new, zero-filled host array for `size` elements of the given dtype.
  *
  * @throws UsageError `MTL_DTYPE`, `MTL_ARGUMENT` for an invalid size; KernelError `MTL_OUT_OF_MEMORY`
  */

@@ -1,7 +1,10 @@
 import { UsageError } from '@mtl/errors';
 import { addon, addonOrigin, callNative } from './native/addon.js';
 
-/** The name of an instruction set that CPU kernels exist for: `plain`, `avx2`, ... (`hostInformation`). */
+/**
+ * The name of an instruction set for which CPU kernels exist, such as `plain` or `avx2` (see
+ * `hostInformation`).
+ */
 export type InstructionSet = string;
 
 /** The processor, threads and libraries of the CPU backend. */
@@ -19,17 +22,18 @@ export interface HostInformation {
   /** The compiled instruction sets that this machine supports, in order of preference. */
   readonly usableInstructionSets: readonly InstructionSet[];
   /**
-   * The instruction set that selects kernels: the first usable set, unless `setInstructionSet` chose another.
+   * The instruction set whose kernels are used: the first usable set, unless `setInstructionSet` has selected
+   * a different one.
    */
   readonly instructionSet: InstructionSet;
   /**
-   * True if the kernels of `instructionSet` multiply bfloat16 with instructions of the processor, faster than
-   * float32.
+   * True if the kernels of `instructionSet` multiply bfloat16 with special processor instructions, which are
+   * faster than float32.
    */
   readonly multipliesBfloat16: boolean;
-  /** The version of oneDNN; `none` in builds without oneDNN. */
+  /** The version of oneDNN, or `none` if the build does not contain oneDNN. */
   readonly onednnVersion: string;
-  /** The file that the kernels were loaded from. */
+  /** The file from which the kernels were loaded. */
   readonly addonPath: string;
   /** True if the kernels are WebAssembly, false if they are native. */
   readonly isWebAssembly: boolean;
@@ -43,15 +47,15 @@ export function hostInformation(): HostInformation {
 }
 
 /**
- * Sets the number of threads of all CPU kernels, including oneDNN's. With `pin`, each thread except the
- * calling thread stays on its core.
+ * Sets the number of threads that all CPU kernels and oneDNN use. If `pin` is true, each thread except the
+ * calling thread stays on its own core.
  */
 export function setNumThreads(count: number, { pin = false }: { pin?: boolean } = {}): void {
   callNative(() => addon().setNumThreads(count, pin));
 }
 
 /**
- * Selects the instruction set of this package's own CPU kernels, for tests and comparisons. oneDNN chooses
+ * Selects the instruction set for this package's own CPU kernels, for tests and comparisons. oneDNN chooses
  * its instruction set independently.
  *
  * @throws KernelError MTL_INSTRUCTION_SET if the set is not in `usableInstructionSets`
@@ -61,16 +65,16 @@ export function setInstructionSet(name: InstructionSet): void {
 }
 
 /**
- * The libraries for matmuls on CPUs: this package's kernels, oneDNN, or the library that was measured to be
- * faster.
+ * The libraries for matmuls on CPUs: `own` (this package's kernels), `oneDNN`, or `faster` (for each matmul,
+ * the library that was measured to be faster).
  */
 const matmulLibraries = ['faster', 'own', 'oneDNN'] as const;
 
 type MatmulLibrary = (typeof matmulLibraries)[number];
 
 /**
- * Chooses the library for matmuls, `faster`, `own` or `oneDNN`, for tests and comparisons. The other library
- * computes matmuls that the chosen library does not support.
+ * Chooses the library for matmuls, for tests and comparisons. If the chosen library does not support a
+ * matmul, the library that was not chosen computes it.
  */
 export function setMatmulLibrary(name: MatmulLibrary): void {
   const library = matmulLibraries.indexOf(name);

@@ -3,19 +3,21 @@ import { Tensor, type TensorOptions } from './tensor.js';
 
 type IsUnion<T, Whole = T> = T extends Whole ? ([Whole] extends [T] ? false : true) : never;
 
-/** The options of a call without outputs; accumulation into a new output is impossible. */
+/**
+ * The options of a call without outputs. `accumulate` cannot be true, because the outputs are new tensors.
+ */
 type WithoutOutputs<Options, Names extends keyof Options, Choices> = Omit<Options, Names | 'accumulate'> &
   Choices & { readonly [Name in Names]?: undefined } & { readonly accumulate?: false | undefined };
 
 /**
- * An operation with two forms of calls: with all outputs, it returns nothing; without outputs, it returns new
- * tensors.
+ * An operation that can be called in two ways: with all outputs, it returns nothing; without outputs, it
+ * returns new tensors.
  */
 export interface ReturningOperation<Options, Names extends keyof Options, Choices = unknown> {
   (options: Options): void;
   /**
-   * Returns a new tensor or, for several outputs, an object of new tensors. The caller disposes of the
-   * result.
+   * Returns a new tensor or, if there are several outputs, an object of new tensors. The caller must dispose
+   * of the tensors.
    */
   (
     options: WithoutOutputs<Options, Names, Choices>,
@@ -24,33 +26,33 @@ export interface ReturningOperation<Options, Names extends keyof Options, Choice
   readonly outputNames: readonly Names[];
 }
 
-/** Functions that declare each output of an operation, given the inputs. */
+/** Functions that describe each output of an operation, given the inputs. */
 type Outputs<Options, Names extends keyof Options, Choices> = {
   readonly [Name in Names]: (inputs: Omit<Options, Names> & Choices) => Required<TensorOptions>;
 };
 
 /**
- * Declares a new tensor with the dtype and device of another tensor. The default shape is the other tensor's
- * shape.
+ * Describes a new tensor with the dtype and device of `tensor`. The default shape is the shape of `tensor`.
  */
 export function like(tensor: Tensor, shape: readonly number[] = [...tensor.shape]): Required<TensorOptions> {
   return { shape, dtype: tensor.dtype, device: tensor.device };
 }
 
 /**
- * Declares a new tensor of sums or statistics over a tensor's elements: float64 over float64, else float32.
+ * Describes a new tensor for sums or statistics over the elements of `tensor`. Its dtype is float64 if
+ * `tensor` is float64, else float32.
  */
 export function declareStatistics(tensor: Tensor, shape: readonly number[]): Required<TensorOptions> {
   return { shape, dtype: tensor.dtype === 'float64' ? 'float64' : 'float32', device: tensor.device };
 }
 
 /**
- * Returns a checked operation (`checkedOperation`) with optional outputs. A call without outputs returns new
- * tensors.
+ * Returns a checked operation (see `checkedOperation`) whose outputs are optional. A call without outputs
+ * returns new tensors.
  *
  * @param name the operation's name in errors
- * @param outputs the declaration of each output, by its name
- * @param run the operation with all of its outputs
+ * @param outputs for each output's name, a function that describes the output
+ * @param run runs the operation with all of its outputs
  */
 export function returningOperation<
   Options extends object,
@@ -76,7 +78,7 @@ function runIntoNew<Options extends object, Names extends keyof Options & string
   const { outputs, run } = operation;
   const names = Object.keys(outputs) as Names[];
   const made: Partial<Record<Names, Tensor>> = {};
-  // if outputs are missing or inputs are invalid, `run` rejects the call with the reason
+  // if only some outputs are given or inputs are invalid, `run` rejects the call and states the reason
   if (options.accumulate || names.some((each) => options[each] !== undefined)) return run(options);
   const declared = declaredOutputs(options, outputs);
   if (declared === undefined) return run(options);
@@ -90,7 +92,7 @@ function runIntoNew<Options extends object, Names extends keyof Options & string
   return names.length === 1 ? made[names[0]!] : made;
 }
 
-/** Declares the outputs of a call. Returns undefined if the inputs are not valid for the operation. */
+/** Describes the outputs of a call. Returns undefined if the inputs are not valid for the operation. */
 function declaredOutputs<Options extends object, Names extends keyof Options & string, Choices>(
   options: Options,
   outputs: Outputs<Options, Names, Choices>,

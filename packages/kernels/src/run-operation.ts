@@ -5,19 +5,19 @@ import { addon, callNative } from './native/addon.js';
 import type { OperationSchema, OperationStatistics } from './native/kernels-addon.js';
 import type { Tensor } from './tensor.js';
 
-/** The declaration of one operand in the schema of its operation. */
+/** An operand, as declared in its operation's schema. */
 interface Operand {
   readonly name: string;
   /**
-   * The index at which a call reads the operand in `callNumbers`. Tensors come first, in the order of the
-   * schema, then attributes.
+   * The operand's index in `callNumbers`. Tensors come first, in the order of the schema, and then
+   * attributes.
    */
   readonly position: number;
   readonly isTensor: boolean;
   readonly isRequired: boolean;
 }
 
-/** The schema of an operation, with its operands by name. */
+/** An operation's schema, with its operands by name. */
 interface Operation {
   readonly number: number;
   readonly operands: ReadonlyMap<string, Operand>;
@@ -52,7 +52,7 @@ function operationNamed(name: string): Operation {
   return operation;
 }
 
-/** Describes the operands that an operation declares, for errors. */
+/** Describes an operation's operands, for error messages. */
 function describeOperands({ operands }: Operation): string {
   const names = (areTensors: boolean): string =>
     [...operands]
@@ -68,7 +68,7 @@ function unknownOperand(operation: string, operand: string): UsageError {
   });
 }
 
-/** Returns the error for a value that TypeScript would have rejected. */
+/** Returns the error for an operand value that TypeScript would have rejected. */
 function wrongOperand(operation: string, operand: string, value: unknown): UsageError {
   const isTensor = operationNamed(operation).operands.get(operand)?.isTensor;
   return new UsageError('MTL_ARGUMENT', `${operation}: ${operand} is ${describeOperand(value)}`, {
@@ -94,17 +94,17 @@ function missingOperand(operation: string, given: Operands): UsageError {
 }
 
 /**
- * The operands of a call, by their names in the operation's schema; an undefined operand counts as omitted.
+ * The operands of a call, by their names in the operation's schema. An undefined operand counts as omitted.
  */
 export type Operands = Readonly<Record<string, Tensor | number | boolean | undefined>>;
 
 /**
- * Runs a native operation. The public interface are the named functions in operations/, which call this
+ * Runs a native operation. The named functions in operations/ are the public interface, and call this
  * function.
  *
  * @param operands tensors and attributes, in any order; only optional tensors may be omitted
- * @throws UsageError `MTL_ARGUMENT` for an operand that is not in the schema, a missing operand, and a value
- *   of another type
+ * @throws UsageError `MTL_ARGUMENT` for an operand that is not in the schema, for a missing operand, and for
+ *   a value of the wrong type
  */
 export function runOperation(name: string, operands: Operands): void {
   const operation = operationNamed(name);
@@ -139,25 +139,25 @@ export function runOperation(name: string, operands: Operands): void {
   }
 }
 
-/** The cost of a call of an operation. */
+/** The cost of one call of an operation. */
 interface OperationCost {
-  /** The time of the native call. On a GPU this call only enqueues the operation. */
+  /** The duration of the native call in seconds. On a GPU, this call only enqueues the operation. */
   readonly seconds: number;
-  /** The floating-point operations of the call, which `countedFlops` adds up. */
+  /** The number of floating-point operations in the call, which `countedFlops` adds up. */
   readonly flops: number;
 }
 
 /**
- * A function that is called after an operation. It receives the operation's name, its tensors and attributes
- * by their names in the schema, and its cost.
+ * A function that is called after each operation. It receives the operation's name, its tensors and
+ * attributes by their names in the schema, and its cost.
  */
 export type OperationObserver = (name: string, operands: Operands, cost: OperationCost) => void;
 
 let observer: OperationObserver | undefined;
 
 /**
- * Runs `body`, and calls `observe` after every operation of `body` on this thread, in order. If calls are
- * nested, only the innermost observer is called.
+ * Runs `body`, and calls `observe` after every operation that `body` runs on this thread, in order. If calls
+ * are nested, only the innermost observer is called.
  */
 export function observeOperations<Result>(observe: OperationObserver, body: () => Result): Result {
   const outer = observer;
@@ -169,29 +169,35 @@ export function observeOperations<Result>(observe: OperationObserver, body: () =
   }
 }
 
-/** Returns true within `observeOperations`. A launched graph would hide its operations from the observer. */
+/**
+ * Returns true while `observeOperations` runs. Code then must not launch graphs, which would hide their
+ * operations from the observer.
+ */
 export function areOperationsObserved(): boolean {
   return observer !== undefined;
 }
 
-/** Returns an attribute in the form for native code; undefined for a value that is not an attribute. */
+/**
+ * Converts an attribute to the number that native code receives; undefined if the value is not an attribute.
+ */
 function toNumber(value: unknown): number | undefined {
   if (typeof value === 'number') return value;
   return typeof value === 'boolean' ? Number(value) : undefined;
 }
 
-/** Lists all native operations with the names of their tensors and attributes. */
+/** Returns the schemas of all native operations, which contain the names of their tensors and attributes. */
 export function listOperations(): OperationSchema[] {
   return callNative(() => addon().operations());
 }
 
-/** Returns true if a device has a kernel for an operation. */
+/** Returns true if the device has a kernel for the operation `name`. */
 export function supportsOperation(name: string, device: Device): boolean {
   return callNative(() => addon().supports(operationNamed(name).number, deviceNumber(device)));
 }
 
 /**
- * Returns the floating-point operations of matmuls and attention since the last reset (2 per multiply-add).
+ * Returns the number of floating-point operations in matmuls and attention since the last reset (2 per
+ * multiply-add).
  */
 export function countedFlops(): number {
   return addon().countedFlops();
@@ -202,8 +208,8 @@ export function resetCountedFlops(): void {
 }
 
 /**
- * Returns calls and seconds of every operation on this thread: a profile. The rest of a step's time is spent
- * outside of operations.
+ * Returns a profile: how often every operation was called on this thread, and how long it took. The rest of a
+ * step's time is spent outside of operations.
  */
 export function operationStatistics(): OperationStatistics[] {
   return addon().operationStatistics();

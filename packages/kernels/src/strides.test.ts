@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { contiguousStrides, reshapedStrides } from './strides.js';
 
-/** Returns the index in memory of every element of a view. */
+/** Returns the memory index of every element of a view. */
 function listElements(shape: readonly number[], strides: readonly number[]): number[] {
   return shape.reduceRight(
     (inner, size, dim) =>

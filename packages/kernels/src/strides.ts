@@ -10,8 +10,8 @@ export function contiguousStrides(shape: readonly number[]): number[] {
 }
 
 /**
- * Adjacent dimensions with a common distance between elements. For example, dimensions [4, 6] with strides
- * [12, 2] are a run of 24 elements at distance 2.
+ * Dimensions that can be merged, because their elements have a common distance. For example, dimensions [4,
+ * 6] with strides [12, 2] are a run of 24 elements at distance 2.
  */
 interface Run {
   size: number;
@@ -19,8 +19,8 @@ interface Run {
 }
 
 /**
- * Merges dimensions into as few runs as possible, beginning with the last dimension. Dimensions of size 1 are
- * left out, because their stride has no effect.
+ * Merges dimensions into as few runs as possible, beginning with the last dimension. Omits dimensions of size
+ * 1, because their stride has no effect.
  */
 function mergeDimensions(shape: readonly number[], strides: readonly number[]): Run[] {
   const runs: Run[] = [];
@@ -35,8 +35,8 @@ function mergeDimensions(shape: readonly number[], strides: readonly number[]): 
 }
 
 /**
- * Returns the strides of a strided tensor in another shape with the same number of elements, without a copy;
- * undefined if the distances of its elements do not allow this.
+ * Returns the strides with which a strided tensor gets a different shape with the same number of elements,
+ * without a copy; undefined if the distances between its elements do not allow this.
  */
 export function reshapedStrides(
   from: { readonly shape: readonly number[]; readonly strides: readonly number[] },

@@ -1,15 +1,13 @@
 import { UsageError } from '@mtl/errors';
 import { addon } from './native/addon.js';
 
-/** The part of a Tensor that `tidy` needs. */
+/** The properties of a Tensor that `tidy` needs. */
 interface ScopedTensor {
   readonly handle: number;
   dispose(): void;
 }
 
-/**
- * Open `tidy` scopes of this thread, innermost last. A scope contains the tensors that were created in it.
- */
+/** This thread's open `tidy` scopes, innermost last. A scope contains the tensors that were created in it. */
 const scopes: Set<ScopedTensor>[] = [];
 
 /**
@@ -27,7 +25,7 @@ function tensorsIn(value: unknown, found: Set<ScopedTensor>): Set<ScopedTensor> 
 }
 
 function refusal(promise: Promise<unknown>): UsageError {
-  // ignores the promise's result, which depends on tensors that are disposed of
+  // ignores the result of the promise, which may depend on tensors that have been disposed of
   promise.catch(() => {});
   return new UsageError('MTL_TIDY', 'the body of tidy returned a promise', {
     expected: 'a function that is done when it returns',
@@ -37,7 +35,8 @@ function refusal(promise: Promise<unknown>): UsageError {
 
 /**
  * Runs `body` and disposes of every tensor created in it, except tensors in its result (a tensor, or plain
- * objects and arrays of tensors). The tensors in the result move to the enclosing scope, if there is one.
+ * objects and arrays that contain tensors). The tensors in the result move to the enclosing scope, if there
+ * is one.
  *
  * @throws UsageError `MTL_TIDY` when `body` returns a promise, because its tensors would be disposed of
  *   before the promise is fulfilled
@@ -61,14 +60,17 @@ export function tidy<T>(body: () => T): T {
 }
 
 /**
- * Returns the number of tensors, including views, that have not been disposed of. Code without leaks does not
- * change this number.
+ * Returns how many tensors, including views, have not been disposed of. The result stays the same if code has
+ * no leaks.
  */
 export function numLiveTensors(): number {
   return addon().numLiveTensors();
 }
 
-/** Fills the memory of new tensors with NaN, to detect kernels that read outputs before writing them. */
+/**
+ * If `enabled` is true, fills the memory of new tensors with NaN, to detect kernels that read outputs before
+ * writing them.
+ */
 export function setPoison(enabled: boolean): void {
   addon().setPoison(enabled);
 }

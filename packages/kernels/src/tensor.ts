@@ -23,7 +23,7 @@ export interface TensorOptions {
   readonly device?: Device;
 }
 
-/** Returns the number of elements of a shape. */
+/** Returns the number of elements in a tensor of the given shape. */
 export function countElements(shape: readonly number[]): number {
   let product = 1;
   for (const size of shape) product *= size;
@@ -46,8 +46,8 @@ function passShape(shape: readonly number[]): number {
 
 /**
  * A typed array on a device with an explicit lifetime: its memory is kept until `dispose()`, or until the end
- * of the enclosing `tidy`. Views share memory, which is freed with the last view. All tensors are contiguous,
- * except views from `strided`.
+ * of the enclosing `tidy`. Views share memory, which is freed when the last view is disposed of. All tensors
+ * are contiguous, except views returned by `strided`.
  */
 export class Tensor {
   readonly shape: readonly number[];
@@ -94,11 +94,11 @@ export class Tensor {
   }
 
   /**
-   * Returns a new tensor with values from the host: a typed array of its dtype (bits for 16-bit floats), or
-   * numbers, which are converted.
+   * Returns a new tensor with values from the host: a typed array of the tensor's dtype (bits for 16-bit
+   * floats), or numbers, which are converted.
    *
    * @throws UsageError `MTL_SHAPE` for a number of values that does not match the shape, `MTL_ARGUMENT` for
-   *   anything but an array of numbers, `MTL_DTYPE` for a typed array of another kind
+   *   anything but an array of numbers, `MTL_DTYPE` for a typed array whose type does not match the dtype
    */
   static from(values: TypedArray | readonly number[], options: TensorOptions): Tensor {
     const tensor = Tensor.empty(options);
@@ -111,7 +111,7 @@ export class Tensor {
     return tensor;
   }
 
-  /** The native handle for operations. Throws after the tensor was disposed of. */
+  /** The native handle, which operations use. Throws if the tensor has been disposed of. */
   get handle(): number {
     if (this.#handle === 0) {
       throw new UsageError(
@@ -130,7 +130,7 @@ export class Tensor {
     return this.size * bytesPerElement(this.dtype);
   }
 
-  /** The distances in memory, in elements, of neighbours along each dimension. */
+  /** For each dimension, the distance in memory between neighbours, in elements. */
   get strides(): readonly number[] {
     return this.#strides ?? contiguousStrides(this.shape);
   }
@@ -145,9 +145,9 @@ export class Tensor {
   }
 
   /**
-   * Returns a view of the elements from `offset` on with another shape, sharing memory.
+   * Returns a view of the elements from `offset` on, with the given shape. Both tensors share memory.
    *
-   * @throws KernelError `MTL_SHAPE` for a strided view, and for elements that the tensor does not have
+   * @throws KernelError `MTL_SHAPE` for a strided view, and if the shape exceeds the tensor's elements
    */
   view({ offset = 0, shape }: { offset?: number; shape: readonly number[] }): Tensor {
     const rank = passShape(shape);
@@ -158,7 +158,7 @@ export class Tensor {
   /**
    * Returns a strided view. Its element at index (i, j, ...) is element `offset + i * strides[0] + j *
    * strides[1] + ...` of this tensor's memory, counted from this tensor's first element. Attention, RMSNorm,
-   * the rotary embedding, `cast` and `scale` take strided views; all other operations report `MTL_SHAPE`.
+   * the rotary embedding, `cast` and `scale` accept strided views; all other operations throw `MTL_SHAPE`.
    */
   strided(options: { offset?: number; shape: readonly number[]; strides: readonly number[] }): Tensor {
     const { offset = 0, shape, strides } = options;
@@ -177,10 +177,10 @@ export class Tensor {
   }
 
   /**
-   * Returns a tensor with the same elements in another shape. Both tensors share memory.
+   * Returns a tensor that has the same elements but the given shape. Both tensors share memory.
    *
-   * @throws UsageError `MTL_SHAPE` for another number of elements, and for a shape that a strided view cannot
-   *   have, because the distances between its elements would not be equal
+   * @throws UsageError `MTL_SHAPE` if the shape has a different number of elements, or if this is a strided
+   *   view and the distances between its elements do not allow the shape
    */
   reshape(shape: readonly number[]): Tensor {
     if (countElements(shape) !== this.size) {
@@ -195,7 +195,9 @@ export class Tensor {
     });
   }
 
-  /** Returns rows `start` up to `end` (exclusive) of the first dimension, sharing memory. */
+  /**
+   * Returns a view of rows `start` to `end` (exclusive) of the first dimension. Both tensors share memory.
+   */
   rows(start: number, end: number): Tensor {
     const shape = [end - start, ...this.shape.slice(1)];
     const strides = this.#strides;
@@ -204,10 +206,11 @@ export class Tensor {
   }
 
   /**
-   * Copies host values into the tensor, from a typed array of its dtype and size, or from a Uint8Array with
-   * all its bytes.
+   * Copies host values into the tensor, from a typed array of the tensor's dtype and size, or from a
+   * Uint8Array with all its bytes.
    *
-   * @throws UsageError `MTL_DTYPE` for a typed array of another kind, `MTL_SHAPE` for another size
+   * @throws UsageError `MTL_DTYPE` for a typed array whose type does not match the dtype, `MTL_SHAPE` if its
+   *   size does not match
    */
   write(values: TypedArray): void {
     checkTypedArray(values, this);
@@ -215,11 +218,11 @@ export class Tensor {
   }
 
   /**
-   * Lends the memory of a tensor on the CPU to `use`, so that a file can be read into the memory without a
-   * copy. The bytes are the tensor's memory until the promise of `use` has settled. Until then, no operation
-   * may use the tensor.
+   * Lends the memory of a tensor on the CPU to `use`, for example to read a file into the memory without a
+   * copy. `memory` refers to the tensor's memory until the promise that `use` returns has settled. Until
+   * then, no operation may use the tensor.
    *
-   * @throws KernelError `MTL_DEVICE` for a tensor on another device
+   * @throws KernelError `MTL_DEVICE` if the tensor is not on the CPU
    */
   async withMemory<Result>(use: (memory: Uint8Array) => Promise<Result>): Promise<Result> {
     // keeps the memory even if this tensor is disposed of in the meantime
@@ -237,7 +240,7 @@ export class Tensor {
   }
 
   /**
-   * Copies the elements to the host, waiting for the device; 16-bit floats are returned as bits (see
+   * Copies the elements to the host. Waits for the device. 16-bit floats are returned as bits (see
    * `toArray`).
    */
   read<D extends DType = DType>(): TypedArrayOf[D] {
@@ -246,17 +249,19 @@ export class Tensor {
     return values as TypedArrayOf[D];
   }
 
-  /** Copies the elements into an existing typed array, of a kind and size that `write` accepts. */
+  /**
+   * Copies the elements into an existing typed array, whose type and size must be the same as for `write`.
+   */
   readInto(values: TypedArray): void {
     checkTypedArray(values, this);
     callNative(() => addon().read(this.handle, values));
   }
 
   /**
-   * Starts a copy of the elements to the host without waiting for the device. The copied values are the
-   * values after all work that has been enqueued before.
+   * Starts a copy of the elements to the host, without waiting for the device. The copy contains the values
+   * after all work that has already been enqueued.
    *
-   * @throws KernelError `MTL_UNSUPPORTED` for a device without marks (`supportsMarks`)
+   * @throws KernelError `MTL_UNSUPPORTED` for a device without marks (see `supportsMarks`)
    */
   startRead<D extends DType = DType>(): PendingRead<D> {
     return new PendingRead<D>(this);
@@ -267,7 +272,7 @@ export class Tensor {
     return toNumbers(this.read(), this.dtype);
   }
 
-  /** Returns the only element of a tensor of size 1, as a number; waits for the device. */
+  /** Returns the only element of a tensor of size 1, as a number. Waits for the device. */
   item(): number {
     if (this.size !== 1) throw new UsageError('MTL_SHAPE', `item() of a tensor of ${this.size} elements`);
     return this.toArray()[0]!;
@@ -277,7 +282,10 @@ export class Tensor {
     callNative(() => addon().zero(this.handle));
   }
 
-  /** Disposes of this tensor. The memory is freed with its last view. A second call does nothing. */
+  /**
+   * Disposes of this tensor. The memory is freed when its last view is disposed of. A second call has no
+   * effect.
+   */
   dispose(): void {
     if (this.#handle === 0) return;
     const handle = this.#handle;
@@ -289,7 +297,7 @@ export class Tensor {
     this.dispose();
   }
 
-  /** Returns `Tensor float32 [2, 3] on cpu`, for console.log and `util.inspect`. */
+  /** Returns, for example, `Tensor float32 [2, 3] on cpu`, for console.log and `util.inspect`. */
   [Symbol.for('nodejs.util.inspect.custom')](): string {
     const lifetime = this.isDisposed ? ', disposed' : '';
     return `Tensor ${this.dtype} [${this.shape.join(', ')}] on ${this.device}${lifetime}`;
@@ -297,8 +305,8 @@ export class Tensor {
 }
 
 /**
- * Returns properties for the object that represents this tensor while a file is loaded. If the tensor is on
- * the CPU, the properties contain `withMemory`, because the tensor's memory can then be lent.
+ * Returns properties to be added to an object that represents this tensor while a file is loaded. If the
+ * tensor is on the CPU, they contain `withMemory`, because its memory can then be lent.
  */
 export function lentMemory(tensor: Tensor): {
   readonly withMemory?: (fill: (memory: Uint8Array) => Promise<void>) => Promise<void>;
@@ -309,7 +317,7 @@ export function lentMemory(tensor: Tensor): {
 const float32 = new Float32Array(1);
 const float32Bits = new Uint32Array(float32.buffer);
 
-/** Returns the bfloat16 bits nearest to a number, ties to even. */
+/** Returns the bits of the bfloat16 value nearest to `value`, ties to even. */
 export function bfloat16Bits(value: number): number {
   float32[0] = value;
   const bits = float32Bits[0]!;
@@ -333,13 +341,14 @@ export function float16Value(bits: number): number {
 }
 
 /**
- * The float32 bits of two limits: 2^-14, the smallest normal float16, and 65,520, which rounds to infinity.
+ * The float32 bits of two limits: 2^-14, the smallest normal float16, and 65,520, the smallest value that is
+ * rounded to infinity.
  */
 const [smallestNormalHalf, infiniteHalf] = [0x38800000, 0x477ff000];
-/** The difference of the exponents' biases, 127 - 15, in float32 bits. */
+/** The difference of the two formats' exponent biases, 127 - 15, as float32 bits. */
 const halfBias = 112 << 23;
 
-/** Returns the IEEE half-precision bits nearest to a number, ties to even. */
+/** Returns the bits of the IEEE half-precision value nearest to `value`, ties to even. */
 export function float16Bits(value: number): number {
   float32[0] = value;
   const bits = float32Bits[0]!;
@@ -356,7 +365,7 @@ export function float16Bits(value: number): number {
   let rounded = Math.floor(scaled);
   const rest = scaled - rounded;
   if (rest > 0.5 || (rest === 0.5 && rounded % 2 === 1)) rounded += 1;
-  // A carry out of the fraction moves into the exponent automatically.
+  // A carry out of the fraction increments the exponent automatically.
   return sign | (rounded + (rounded >= 1024 ? (exponent + 14) * 1024 : 0));
 }
 

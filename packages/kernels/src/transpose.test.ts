@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { transpose } from './transpose.js';
 
-/** Returns a source with values that encode their positions. */
+/** Returns a source matrix whose values encode their positions. */
 const makePlaces = (numRows: number, numColumns: number): Float32Array =>
   Float32Array.from({ length: numRows * numColumns }, (_, index) => index);
 
 const reversed = (count: number): Int32Array => Int32Array.from({ length: count }, (_, at) => count - 1 - at);
 
 describe('transpose', () => {
-  // complete and incomplete cache lines of 16 values, on one thread and on several threads
+  // sizes with complete and incomplete cache lines of 16 values, for one thread and for several threads
   it.each([
     [1, 1],
     [3, 50],

@@ -30,7 +30,7 @@ it.each([
   ['nothing', [4], [], '4 of 4 elements are in no piece'],
   ['the same twice', [4], [[[0, 4]], [[0, 4]]], '[0:4] and [0:4] overlap'],
   ['a scalar twice', [], [[], []], '[] and [] overlap'],
-  // the number of elements equals the tensor's: only the overlap shows the defect
+  // here the number of elements is the same as in the tensor, so only the overlap shows the defect
   ['an overlap as large as the gap', [4], [[[0, 2]], [[1, 3]]], '[0:2] and [1:3] overlap'],
   [
     'an overlap in the other dimension',

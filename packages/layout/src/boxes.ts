@@ -1,13 +1,13 @@
 /**
  * The elements [start, end) of one dimension of a logical (unsharded) tensor. A list with one slice per
- * dimension is a box: the rectangular part of a tensor that a process holds, or that a file stores.
+ * dimension is a box: the rectangular part of a tensor that a process holds or a file stores.
  */
 export interface Slice {
   readonly start: number;
   readonly end: number;
 }
 
-/** Returns the box that covers a whole tensor of this shape. */
+/** Returns the box that covers a whole tensor of the given shape. */
 export function wholeSlices(shape: readonly number[]): Slice[] {
   return shape.map((size) => ({ start: 0, end: size }));
 }
@@ -17,12 +17,15 @@ export function shapeOfSlices(slices: readonly Slice[]): number[] {
   return slices.map(({ start, end }) => end - start);
 }
 
-/** Returns the number of elements; 1 for a scalar (no dimensions). */
+/** Returns the number of elements in a tensor of the given shape; 1 for a scalar, which has no dimensions. */
 export function volumeOfShape(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 
-/** Returns the intersection of boxes `a` and `b` (same number of dimensions); undefined if it is empty. */
+/**
+ * Returns the intersection of the boxes `a` and `b`, which must have the same number of dimensions; undefined
+ * if it is empty.
+ */
 export function intersectSlices(a: readonly Slice[], b: readonly Slice[]): Slice[] | undefined {
   const common: Slice[] = [];
   for (let dim = 0; dim < a.length; dim++) {
@@ -39,7 +42,7 @@ export function formatSlices(slices: readonly Slice[]): string {
   return `[${slices.map(({ start, end }) => `${start}:${end}`).join(', ')}]`;
 }
 
-/** Returns why `slices` are not a box inside a tensor of this shape; undefined if they are. */
+/** Returns why `slices` are not a box inside a tensor of the given shape; undefined if they are. */
 export function slicesDefect(slices: readonly Slice[], shape: readonly number[]): string | undefined {
   if (slices.length !== shape.length) {
     return `${slices.length} slices for a tensor of ${shape.length} dimensions`;
@@ -72,15 +75,15 @@ export function shapeDefect(shape: readonly unknown[]): string | undefined {
 }
 
 /**
- * Returns why `pieces` do not cover a tensor of this shape exactly once; undefined if they do. This is true
+ * Returns why `pieces` do not cover a tensor of the given shape exactly once; undefined if they do. They do
  * if the boxes are inside the tensor, do not overlap, and together have the tensor's volume.
  */
 export function coverDefect(
   shape: readonly number[],
   pieces: readonly (readonly Slice[])[],
 ): string | undefined {
-  // The pieces are sorted by the dimension that is split most often, so that a piece can overlap only the few
-  // pieces that start before its end.
+  // The pieces are sorted along the dimension that is split most often, so that each piece can overlap only
+  // the few pieces that start before its end.
   const numStarts = shape.map((_, dim) => new Set(pieces.map((piece) => piece[dim]!.start)).size);
   const dim = Math.max(numStarts.indexOf(Math.max(...numStarts, 0)), 0);
   const findStart = (piece: readonly Slice[]): number => piece[dim]?.start ?? 0;
@@ -102,7 +105,7 @@ export function coverDefect(
 }
 
 /**
- * A box that is part of a flat range: its slices in the global tensor, and the position of its elements in
+ * A box that is a part of a flat range: its slices in the global tensor, and the position of its elements in
  * the range.
  */
 export interface FlatRangeBox {
@@ -114,10 +117,10 @@ export interface FlatRangeBox {
 }
 
 /**
- * Flattens the box `slices` in row-major order, and splits the elements [start, end) into smaller boxes. The
- * boxes are in order, and there are at most 2 for each dimension. A distributed optimizer holds such ranges
- * (equal parts of a flat buffer, Rajbhandari 2020, section 5), but a checkpoint stores boxes. This function
- * converts the ranges to boxes.
+ * Flattens the box `slices` in row-major order, and splits its elements [start, end) into smaller boxes. The
+ * result is in order, with at most 2 boxes per dimension. A distributed optimizer holds such ranges, which
+ * are equal parts of a flat buffer (Rajbhandari 2020, section 5), but a checkpoint stores boxes, so the
+ * ranges must be converted.
  *
  * @param options.slices the box that is flattened, in global coordinates
  * @param options.start the first element of the range, 0 <= start <= end

@@ -2,10 +2,10 @@ import type { MeshAxis } from './mesh-axes.js';
 import type { ProcessMesh } from './process-mesh.js';
 
 /**
- * The declaration of a group of ranks that communicate. The ranks of a group differ only along certain axes
- * of one view of the mesh. `stages` limits the group to some pipeline stages. `blockSize` divides the ranks
- * into blocks of neighbours. The group is then one block, or, with `across`, it consists of the ranks that
- * have the same position in their blocks. The name under which a group is declared is its role; groups with
+ * Declares a group of ranks that communicate. These ranks differ only along the given axes, which belong to
+ * one view of the mesh. `stages` limits the group to the given pipeline stages. `blockSize` divides the ranks
+ * into blocks of neighbours. Without `across`, the group is one block. With `across`, it consists of the
+ * ranks at the same position in every block. A group is declared under a name, its role. Groups with
  * different roles may have the same ranks.
  */
 export type GroupDeclaration =
@@ -18,8 +18,8 @@ export const axesOfGroup = (declaration: GroupDeclaration): readonly MeshAxis[] 
   'axes' in declaration ? declaration.axes : declaration;
 
 /**
- * Returns the global ranks of the declared group to which `rank` belongs. If the rank is outside of the
- * group's stages, returns the group at the rank's other coordinates.
+ * Returns the global ranks of the declared group that contains `rank`. For a rank outside of `stages`,
+ * returns the ranks in `stages` that differ from `rank` only along the declared axes.
  */
 export function listMembers(
   declaration: GroupDeclaration,

@@ -1,10 +1,10 @@
 import { ConfigurationError } from '@mtl/errors';
 
 /**
- * The views of the processes of a run: two ways to arrange the same processes along axes. The axes of a view
- * are in rank order, so neighbouring ranks differ along the first axis.
+ * The views of a run's processes: two ways to arrange the same processes along axes. Each view lists its axes
+ * in rank order, so neighbouring ranks differ along the first axis.
  * - `dense`, for all weights except expert weights: tensor (tp), context (cp), data (dp) and pipeline (pp)
- *   parallelism (Narayanan et al. 2021, 3.1)
+ *   parallelism (see Narayanan et al. 2021, section 3.1)
  * - `expert`, for expert weights: tensor parallelism within an expert (etp), different experts (ep), copies
  *   of the same experts (edp), and the pipeline stages of the dense view (pp)
  */
@@ -21,29 +21,29 @@ export type MeshAxis = (typeof meshViews)[MeshView][number];
 /** The axes of the dense view. */
 export const denseAxes = meshViews.dense;
 
-/** Returns true if an axis belongs to the dense view. */
+/** Returns true if `axis` belongs to the dense view. */
 export const isDenseAxis = (axis: MeshAxis): axis is DenseAxis => denseAxes.some((dense) => dense === axis);
 
 /** The axes of all views, without duplicates. */
 export const meshAxes: readonly MeshAxis[] = [...new Set<MeshAxis>(Object.values(meshViews).flat())];
 
-/** The properties of an axis, including how its default size follows from the sizes of other axes. */
+/** The properties of an axis, including how its default size follows from the sizes of the other axes. */
 export interface AxisFacts {
-  /** The name of the axis in texts, for example `tensor`. */
+  /** The word for the axis in messages and names, for example `tensor`. */
   readonly word: string;
   /**
-   * True if every process along the axis computes with different rows, so that the gradients of all
-   * parameters in the view are summed over the axis.
+   * True if every process along the axis computes with different rows. The gradients of all parameters in the
+   * view are then summed over the axis.
    */
   readonly isSummed?: boolean;
-  /** The axis of the dense view from which the default size is taken. Absent: the default is 1. */
+  /** The axis of the dense view whose size is the default. If it is undefined, the default is 1. */
   readonly like?: DenseAxis;
   /**
    * True if the default size is the number of processes in a stage divided by the sizes of the view's other
    * axes.
    */
   readonly takesRest?: boolean;
-  /** The axis under which statistics count the communication along this axis. Absent: this axis itself. */
+  /** The axis to which statistics add the communication along this axis. Undefined means this axis itself. */
   readonly countsWith?: MeshAxis;
 }
 
@@ -70,14 +70,16 @@ export const communicationAxes = meshAxes.filter(
   (axis) => axisFacts[axis].countsWith === undefined,
 ) as readonly CommunicationAxis[];
 
-/** The name of the part of a step that is communication along an axis. */
+/** The name for the part of a step that consists of communication along one axis. */
 export type CommunicationPart = `${(typeof facts)[CommunicationAxis]['word']}Communication`;
 
-/** Returns the name of the part of a step that is communication along this axis. */
+/** Returns the name for the part of a step that consists of communication along this axis. */
 export const communicationPart = (axis: CommunicationAxis): CommunicationPart =>
   `${facts[axis].word}Communication`;
 
-/** Returns an object with a value for each part of a step that is communication. */
+/**
+ * Returns an object with one value for each communication part of a step. `of` returns the value for an axis.
+ */
 export const communicationParts = <Value>(
   of: (axis: CommunicationAxis) => Value,
 ): Record<CommunicationPart, Value> =>
@@ -91,9 +93,7 @@ export const reductionAxes = Object.fromEntries(
   Object.entries(meshViews).map(([view, axes]) => [view, axes.filter((axis) => axisFacts[axis].isSummed)]),
 ) as unknown as Readonly<Record<MeshView, readonly MeshAxis[]>>;
 
-/**
- * For each view, the axes along which processes of a pipeline stage hold different parts of its parameters.
- */
+/** For each view, the axes that divide the view's parameters within a pipeline stage. */
 export const layerAxes = Object.fromEntries(
   Object.entries(meshViews).map(([view, axes]) => [
     view,
@@ -101,18 +101,18 @@ export const layerAxes = Object.fromEntries(
   ]),
 ) as unknown as Readonly<Record<MeshView, readonly MeshAxis[]>>;
 
-/** For each view, the axis along which processes have copies of its parameters. */
+/** For each view, the axis along which processes hold copies of the view's parameters. */
 export const copyAxes = { dense: 'dp', expert: 'edp' } as const satisfies Readonly<
   Record<MeshView, MeshAxis>
 >;
 
 /**
- * The axis along which processes take different samples of a batch; along all other axes, they take the same
- * samples.
+ * The axis along which processes take different samples of a batch. Along the other axes of the dense view,
+ * they take the same samples.
  */
 export const batchAxis: DenseAxis = 'dp';
 
-/** @throws ConfigurationError `MTL_MESH` for a name that is not an axis */
+/** @throws ConfigurationError `MTL_MESH` if a name is not an axis */
 export function checkAxes(axes: readonly string[]): void {
   const known: readonly string[] = meshAxes;
   const unknown = axes.find((axis) => !known.includes(axis));

@@ -4,7 +4,7 @@ import { type MeshAxis, meshViews } from './mesh-axes.js';
 import { findStage, isFirstOfStage, ProcessMesh } from './process-mesh.js';
 
 const size = fc.integer({ min: 1, max: 4 });
-/** Meshes with experts over any two factors of a stage. */
+/** Meshes whose expert axes have any two factors of the stage size as their sizes. */
 const meshes = fc
   .record({ tp: size, cp: size, dp: size, pp: size, first: fc.nat(), second: fc.nat() })
   .map(({ first, second, ...sizes }) => {
@@ -81,7 +81,7 @@ describe('ProcessMesh', () => {
       [2, 6],
       [3, 7],
     ]);
-    // by default, an expert is sharded in the same way as dense weights, and each replica has all experts
+    // by default, experts are sharded like dense weights, and each replica has all experts
     expect(new ProcessMesh({ tp: 2, cp: 2, dp: 3 }).sizes).toMatchObject({ etp: 2, ep: 1, edp: 6 });
   });
 

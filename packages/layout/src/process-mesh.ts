@@ -11,18 +11,18 @@ import {
   meshViews,
 } from './mesh-axes.js';
 
-/** The position of a process on every axis of all views. */
+/** The position of a process on every axis in all views. */
 export type MeshCoordinates = Readonly<Record<MeshAxis, number>>;
 
 const views: readonly (readonly MeshAxis[])[] = Object.values(meshViews);
 
-/** Returns the axes of a view except pp: they arrange the processes of one pipeline stage. */
+/** Returns a view's axes except pp. They arrange the processes of one pipeline stage. */
 const stageAxes = (view: readonly MeshAxis[]): readonly MeshAxis[] => view.filter((axis) => axis !== 'pp');
 
 const product = (axes: readonly MeshAxis[], sizes: Readonly<Partial<Record<MeshAxis, number>>>): number =>
   axes.reduce((total, axis) => total * sizes[axis]!, 1);
 
-/** Returns the view that contains all of these axes. */
+/** Returns the view that contains all given axes. */
 function findView(axes: readonly MeshAxis[]): readonly MeshAxis[] {
   checkAxes(axes);
   const view = views.find((each) => axes.every((axis) => each.includes(axis)));
@@ -32,26 +32,27 @@ function findView(axes: readonly MeshAxis[]): readonly MeshAxis[] {
   });
 }
 
-/** Returns the pipeline stage of a rank by its coordinates. */
+/** Returns the pipeline stage of the rank with these coordinates. */
 export const findStage = ({ pp }: MeshCoordinates): number => pp;
 
-/** Returns true if these are the coordinates of the first rank of a pipeline stage. */
+/** Returns true if the first rank of a pipeline stage has these coordinates. */
 export const isFirstOfStage = (coordinates: MeshCoordinates): boolean =>
   stageAxes(denseAxes).every((axis) => coordinates[axis] === 0);
 
 /**
- * The arrangement of processes along the axes of `meshViews`: an immutable value with rank arithmetic only.
- * It does not depend on running processes.
+ * Arranges processes along the axes in `meshViews`. The mesh is an immutable value for rank arithmetic and
+ * needs no running processes.
  */
 export class ProcessMesh {
   readonly sizes: MeshCoordinates;
   readonly worldSize: number;
 
   /**
-   * Default sizes are 1, except: etp defaults to tp, as in Megatron-LM, and edp to the rest of tp x cp x dp.
+   * A missing size is 1, with two exceptions: etp defaults to tp, as in Megatron-LM, and edp to
+   * `tp * cp * dp / (etp * ep)`.
    *
-   * @throws ConfigurationError `MTL_MESH` for a size that is not a positive integer, for an unknown axis, and
-   *   if etp x ep x edp is not equal to tp x cp x dp
+   * @throws ConfigurationError `MTL_MESH` if a size is not a positive integer, if an axis is unknown, or if
+   *   `etp * ep * edp` is not equal to `tp * cp * dp`
    */
   constructor(sizes: Partial<MeshCoordinates> = {}) {
     checkAxes(Object.keys(sizes));
@@ -79,7 +80,7 @@ export class ProcessMesh {
     return coordinates as MeshCoordinates;
   }
 
-  /** Returns the rank with these coordinates in the dense view; an omitted coordinate is 0. */
+  /** Returns the rank with these coordinates in the dense view. A missing coordinate is 0. */
   rankOf(coordinates: Readonly<Partial<Record<DenseAxis, number>>>): number {
     let rank = 0;
     for (const axis of denseAxes.toReversed()) {
@@ -93,9 +94,9 @@ export class ProcessMesh {
   }
 
   /**
-   * Returns the ranks that differ from `rank` only along `axes`, in ascending order, including `rank`.
+   * Returns, in ascending order, `rank` and all ranks that differ from it only along `axes`.
    *
-   * @throws UsageError `MTL_MESH` for axes that do not all belong to one view
+   * @throws UsageError `MTL_MESH` if no view contains all of `axes`
    */
   groupOf(rank: number, axes: readonly MeshAxis[]): readonly number[] {
     const own = this.coordinatesOf(rank);
@@ -118,21 +119,21 @@ export class ProcessMesh {
   }
 
   /**
-   * Returns the ranks that, together with this rank, hold one copy of the view's parameters in their pipeline
-   * stage.
+   * Returns the ranks that together hold one copy of the view's parameters in the pipeline stage of `rank`.
+   * They include `rank`.
    */
   ranksOfCopy(rank: number, view: MeshView): readonly number[] {
     return this.groupOf(rank, layerAxes[view]);
   }
 
-  /** Returns the ranks of a pipeline stage, ascending. */
+  /** Returns the ranks of a pipeline stage in ascending order. */
   ranksOfStage(stage: number): readonly number[] {
     return this.groupOf(this.rankOf({ pp: stage }), stageAxes(denseAxes));
   }
 
   /**
-   * Returns the number of processes over which the parameters of a view are divided, that is, along the axes
-   * over which gradients are not summed.
+   * Returns how many processes share one copy of a view's parameters: the product of the sizes over the axes
+   * whose gradients are not summed.
    */
   numShards(view: MeshView): number {
     return product(
@@ -141,9 +142,7 @@ export class ProcessMesh {
     );
   }
 
-  /**
-   * Returns all groups along `axes`, in the order of their first ranks. Every rank is in exactly one group.
-   */
+  /** Returns all groups along `axes`, ordered by their first ranks. Every rank is in exactly one group. */
   groupsAlong(axes: readonly MeshAxis[]): readonly (readonly number[])[] {
     const groups = Array.from({ length: this.worldSize }, (_, rank) => this.groupOf(rank, axes));
     return groups.filter((group, rank) => group[0] === rank);
@@ -155,7 +154,7 @@ export class ProcessMesh {
   }
 }
 
-/** Returns the sizes of all axes: the given sizes, and defaults for the other axes. */
+/** Returns the sizes of all axes: the given sizes, and the defaults for missing sizes. */
 function completedSizes(given: Partial<MeshCoordinates>): MeshCoordinates {
   const sizes: Partial<Record<MeshAxis, number>> = {};
   for (const axis of meshAxes) {
@@ -172,7 +171,7 @@ function completedSizes(given: Partial<MeshCoordinates>): MeshCoordinates {
   return sizes as MeshCoordinates;
 }
 
-/** Checks that the product of a view's sizes is the number of processes in a stage of the dense view. */
+/** Checks that the view's sizes, multiplied, give the number of processes in a stage of the dense view. */
 function checkView(view: MeshView, sizes: MeshCoordinates): void {
   const [axes, dense] = [stageAxes(meshViews[view]), stageAxes(denseAxes)];
   const stageSize = product(dense, sizes);

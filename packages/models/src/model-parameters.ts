@@ -9,7 +9,7 @@ import type { GptModelConfiguration } from './gpt/gpt-model.js';
 import { GptStage } from './gpt/gpt-stage.js';
 
 /**
- * Returns all parameters of a GPT, including adapters. The parameters have no storage, so no memory is
+ * Returns all parameters of a GPT, including its adapters. The parameters have no storage, so no memory is
  * allocated.
  */
 export const gptParameters = (
@@ -18,13 +18,13 @@ export const gptParameters = (
 ): readonly Parameter[] =>
   new GptStage({ ...layers, model, device: 'cpu', dtype: 'float32', seed: 0 }).parameters;
 
-/** Returns the logical names of all parameters of a GPT on all ranks, including adapters. */
+/** Returns the logical names of all parameters of a GPT on all ranks, including its adapters. */
 export const gptParameterNames = (
   model: GptModelConfiguration,
   layers: LayerFactoryOptions = {},
 ): readonly string[] => gptParameters(model, layers).map(({ name }) => name);
 
-/** Returns the number of trained parameters of a GPT, including padded vocabulary entries. */
+/** Returns how many trained parameters a GPT has, including padded vocabulary entries. */
 export const numParameters = (model: GptModelConfiguration): number =>
   gptParameters(model).reduce(
     (sum, { globalShape, isBuffer }) => sum + (isBuffer ? 0 : countElements(globalShape)),
@@ -32,8 +32,8 @@ export const numParameters = (model: GptModelConfiguration): number =>
   );
 
 /**
- * Returns the number of trained parameters that a token of a GPT uses: of the routed experts, only the k
- * experts of a token count.
+ * Returns how many trained parameters of a GPT a token uses. Only k of each layer's routed experts count,
+ * because a token uses k experts.
  */
 export function numActiveParameters(model: GptModelConfiguration): number {
   const { numExperts, moeRouterTopk: topK = 2 } = model;
@@ -45,8 +45,8 @@ export function numActiveParameters(model: GptModelConfiguration): number {
 }
 
 /**
- * Returns the number of matrix elements in all layers of a GPT, including all experts. The model is not
- * built, so any size is fast.
+ * Returns how many matrix elements all layers of a GPT have, including all experts. The complete model is not
+ * built, so this is fast for any size.
  */
 export function numLayerWeights(model: GptModelConfiguration): number {
   const numWithExperts = numLayersWithExperts(model);
@@ -57,7 +57,7 @@ export function numLayerWeights(model: GptModelConfiguration): number {
       .reduce((sum, { globalShape }) => sum + countElements(globalShape), 0);
   const dense = (numLayers - numWithExperts) * countWeights({ numExperts: undefined });
   if (numWithExperts === 0) return dense;
-  // each expert adds the same number of weights, so two counts suffice for a linear extrapolation
+  // each expert adds the same number of weights, so two counts suffice for extrapolating linearly
   const [one, two] = [1, 2].map((count) =>
     countWeights({ numExperts: count, moeLayerFreq: 1, moeRouterTopk: 1, moeRouterNumGroups: undefined }),
   ) as [number, number];
@@ -70,7 +70,7 @@ function numLayersWithExperts({ numLayers, numExperts, moeLayerFreq = 1 }: GptMo
   return moeLayerFreq.filter((has) => has === 1).length;
 }
 
-/** A cache of results by model, because a plan computes the same model many times. */
+/** Results by model. They are cached because a plan requests the same model many times. */
 const known = new WeakMap<GptModelConfiguration, readonly MatmulCost[]>();
 
 /** Returns the cost of the matmuls in each layer of a GPT. */
@@ -82,7 +82,10 @@ export function gptLayerMatmuls(model: GptModelConfiguration): readonly MatmulCo
   return costs;
 }
 
-/** Returns the cost of the matmuls in all layers of a GPT. Only the experts that a token uses count. */
+/**
+ * Returns the cost of the matmuls in all layers of a GPT. Routed experts count only as far as a token uses
+ * them.
+ */
 export const gptMatmuls = (model: GptModelConfiguration): MatmulCost => sumOfCosts(gptLayerMatmuls(model));
 
 /** Returns all parameters of a BERT. The parameters have no storage, so no memory is allocated. */
@@ -104,13 +107,13 @@ export function bertTaskParameters(
   return new BertTaskStage({ model, task, device: 'cpu', dtype: 'float32', seed: 0 }).parameters;
 }
 
-/** Returns the cost of the matmuls in all layers of a BERT, without its heads. */
+/** Returns the cost of the matmuls in all layers of a BERT, excluding its heads. */
 export const bertMatmuls = (model: BertModelConfiguration): MatmulCost =>
   new BertStage({ model, device: 'cpu', dtype: 'float32', seed: 0 }).matmuls;
 
 /**
- * Returns all parameters of a GPT (including adapters) or of a BERT. The parameters have no storage, so no
- * memory is allocated.
+ * Returns all parameters of a GPT (including its adapters) or of a BERT. The parameters have no storage, so
+ * no memory is allocated.
  */
 export const modelParameters = ({
   kind,

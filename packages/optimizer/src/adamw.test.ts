@@ -177,7 +177,7 @@ describe('AdamwOptimizer', () => {
       late.optimizer.launchStep({ learningRate: 0.01, gradientNorm });
       late.optimizer.assumeUpdate();
       expect(late.optimizer.numSteps).toBe(step + 1);
-      // the result of a step becomes known one step later
+      // the norm of each step becomes known one step later
       if (step > 0) late.optimizer.finishStep(norms[step - 1]!.item());
       expect(late.optimizer.numSteps).toBe(step + 1);
       return result;

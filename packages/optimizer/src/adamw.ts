@@ -19,15 +19,18 @@ interface AdamwOptions {
   readonly beta2?: number | undefined;
   /** Term added to the denominator. Default 1e-8. */
   readonly epsilon?: number | undefined;
-  /** The dtype in which the first moment is kept. Default `float32`. */
+  /** The dtype in which the first moment is stored. Default: `float32`. */
   readonly expAvgDtype?: StateDtype | undefined;
-  /** The dtype in which the second moment is kept. Default `float32`. */
+  /** The dtype in which the second moment is stored. Default: `float32`. */
   readonly expAvgSqDtype?: StateDtype | undefined;
 }
 
 type AdamwNumbers = { readonly [Name in 'beta1' | 'beta2' | 'epsilon']: number };
 
-/** AdamW (Loshchilov and Hutter 2019): norm, clipping, update and rounding in two passes over memory. */
+/**
+ * AdamW (Loshchilov and Hutter 2019): computes the norm, clipping, the update and rounding in two passes over
+ * memory.
+ */
 export class Adamw implements Optimizer {
   /** The names are PyTorch's. */
   readonly states: readonly OptimizerState[];
@@ -52,7 +55,7 @@ export class Adamw implements Optimizer {
 class BoundAdamw implements BoundOptimizer {
   readonly #options: AdamwNumbers;
   readonly #ranges: readonly OptimizerRange[];
-  /** The segments of each range, in the layout that `adamw` reads. */
+  /** The segments of each range, in the layout that the operation `adamw` reads. */
   readonly #segments: readonly Tensor[];
   readonly #scalars: Tensor;
   #weightDecay = 0;
@@ -106,7 +109,7 @@ class BoundAdamw implements BoundOptimizer {
 
 export interface AdamwOptimizerOptions extends Omit<ModelOptimizerOptions, 'optimizer'>, AdamwOptions {}
 
-/** A `ModelOptimizer` with the update rule `Adamw`, with the defaults of PyTorch's AdamW. */
+/** A `ModelOptimizer` whose update rule is `Adamw`. The defaults are the same as in PyTorch's AdamW. */
 export class AdamwOptimizer extends ModelOptimizer {
   constructor(
     stores: readonly ParameterStore[],

@@ -1,22 +1,27 @@
 import { cast, joinRemainder, scale, splitRemainder, type Tensor } from '@mtl/kernels';
 
-/** The dtypes in which memory keeps a state of an optimizer. */
+/** The dtypes in which an optimizer state can be stored in memory. */
 export type StateDtype = 'float32' | 'bfloat16' | 'float16';
 
-/** Returns true if values of a dtype need a scale, because the dtype's range is too small for them. */
+/**
+ * Returns true if values of the given dtype need a scale, because the dtype's range is too small for them.
+ */
 export const hasScales = (dtype: StateDtype): boolean => dtype === 'float16';
 
-/** Consecutive float32 values in their form in memory: optimizer states or master values. */
+/**
+ * Consecutive float32 values, either optimizer states or master values, in the form in which memory stores
+ * them.
+ */
 export interface KeptValues {
-  /** Returns a view of all values, [N] float32; undefined if memory contains another form. */
+  /** Returns a view of all values, [N] float32; undefined if memory stores them in a different form. */
   view(): Tensor | undefined;
-  /** Copies the values from number `start` on to `output`, [M] float32. */
+  /** Copies the values from index `start` on to `output`, [M] float32. */
   read(start: number, output: Tensor): void;
-  /** Writes `input`, [M] float32, to the values from number `start` on, rounded to the form that is kept. */
+  /** Writes `input`, [M] float32, to the values from index `start` on, rounded to the stored form. */
   write(start: number, input: Tensor): void;
 }
 
-/** N elements of a flat buffer, from element `start` on. */
+/** A range of a flat buffer: `size` elements, from element `start` on. */
 interface FlatValues {
   readonly buffer: Tensor;
   readonly start: number;
@@ -27,8 +32,7 @@ const viewValues = ({ buffer, start, size }: FlatValues): Tensor =>
   buffer.view({ offset: start, shape: [size] });
 
 /**
- * Returns the values of a flat buffer that correspond to a tensor. `start` is the tensor's position in the
- * buffer.
+ * Returns the part of the given values that corresponds to a tensor of the given size, from index `start` on.
  */
 const partFor = ({ buffer, start: first }: FlatValues, start: number, { size }: Tensor): Tensor =>
   viewValues({ buffer, start: first + start, size });
@@ -47,8 +51,8 @@ export const plainValues = (kept: FlatValues): KeptValues => ({
 });
 
 /**
- * Values in float16 with a scale, element `index` of `scales` in float32. Writing values may raise the scale.
- * `precisionAwareAdamw` chooses scales in the same way.
+ * Returns values that are stored in float16 with a float32 scale, which is element `index` of `scales`.
+ * Writing values may raise the scale. `precisionAwareAdamw` chooses scales in the same way.
  */
 export function scaledValues(
   kept: FlatValues,
@@ -82,7 +86,8 @@ export function scaledValues(
 }
 
 /**
- * bfloat16 values with their lower 16 bits (`splitRemainder`) from element `remainderStart` on of a buffer.
+ * Returns values that are stored as bfloat16 together with their lower 16 bits (see `splitRemainder`). The
+ * lower bits begin at element `remainderStart` of the buffer `remainders`.
  */
 export function splitValues(
   kept: FlatValues,
@@ -108,12 +113,12 @@ export function splitValues(
 /** Half of the largest float16. */
 const largestScaled = 32752;
 
-/** The largest scale. With it, every finite float32 value is finite in float16. */
+/** The largest scale. It makes every finite float32 value finite in float16. */
 const largestScale = 2 ** 112;
 
 /**
- * Returns the smallest power of two that reduces values of this magnitude to half of float16's range, in
- * float32; 0 if all values are zero.
+ * Returns the smallest power of two that reduces values of this magnitude to half of float16's range. The
+ * arithmetic is in float32. Returns 0 if all values are zero.
  */
 function chooseScale(magnitude: number): number {
   const bits = new Uint32Array(Float32Array.of(magnitude / largestScaled).buffer);

@@ -16,10 +16,10 @@ const warmup = [1e-6, 7.55e-5, 1.5e-4];
 const floor = [1e-5, 1e-5];
 
 /**
- * Computed with 40 decimal digits (tooling/fixtures/learning-rate-schedule.py) from the definitions,
- * p = 1.5e-4, f = 1e-5, x = (t - 100) / 900, y = (t - 800) / 200: linear f + (p - f)(1 - x);
- * cosine f + (p - f)(1 + cos(pi x)) / 2; inverse square root max(f, p sqrt(100 / t));
- * WSD with 1 - y, (1 + cos(pi y)) / 2, 2 (1/2)^y - 1, 1 - sqrt(y).
+ * Computed with 40 decimal digits by tooling/fixtures/learning-rate-schedule.py. The definitions use
+ * p = 1.5e-4, f = 1e-5, x = (t - 100) / 900, y = (t - 800) / 200: linear is f + (p - f) * (1 - x); cosine is
+ * f + (p - f) * (1 + cos(pi * x)) / 2; inverse square root is max(f, p * sqrt(100 / t)); WSD uses 1 - y,
+ * (1 + cos(pi * y)) / 2, 2 * (1/2)^y - 1, and 1 - sqrt(y).
  */
 const golden: ReadonlyArray<[string, Partial<LearningRateScheduleOptions>, readonly number[]]> = [
   ['constant', { decayStyle: 'constant' }, [...warmup, ...Array<number>(11).fill(1.5e-4)]],
@@ -124,8 +124,7 @@ describe('LearningRateSchedule', () => {
   it.each(golden)('%s follows its definition', (_, options, rates) => {
     const schedule = new LearningRateSchedule({ ...recipe, decayStyle: 'constant', ...options });
     for (const [index, step] of steps.entries()) {
-      // A handful of roundings in double precision, each of 1.1e-16, with room for cancellation near the
-      // floor.
+      // The limit allows a few roundings in double precision, 1.1e-16 each, and cancellation near the floor.
       expect(Math.abs(schedule.at(step) / rates[index]! - 1), `step ${step}`).toBeLessThan(1e-14);
     }
   });
@@ -199,7 +198,7 @@ describe('every schedule', () => {
         const rate = schedule.at(step);
         const floor = options.minLearningRate!;
         const lowest = step > options.warmupSteps! ? floor : Math.min(floor, options.initialLearningRate!);
-        // Two roundings of f + share (p - f) may leave the interval by an ulp each.
+        // The two roundings in f + share * (p - f) may each leave the interval by one unit in the last place.
         expect(rate).toBeGreaterThanOrEqual(lowest * (1 - 1e-15));
         expect(rate).toBeLessThanOrEqual(options.maxLearningRate * (1 + 1e-15));
         const next = schedule.at(step + 1);
@@ -216,11 +215,12 @@ describe('every schedule', () => {
         fc.pre(options.decayStyle !== 'WSD' || options.wsdDecaySteps! < options.decaySteps / 100);
         fc.pre(options.decayStyle !== 'inverse-square-root' || options.warmupSteps! >= 20);
         const schedule = new LearningRateSchedule(options);
-        // (p w) / w may come back an ulp off.
+        // (p * w) / w may differ from p by one unit in the last place.
         const peakShare = schedule.at(options.warmupSteps!) / options.maxLearningRate;
         expect(Math.abs(peakShare - 1)).toBeLessThan(1e-15);
-        // the largest fall in any step, for at least 100 steps of decay: 1/100 of the range for linear decay,
-        // the steepest style, and 1 - sqrt(20 / 21) = 2.4 % for inverse square root after 20 steps
+        // the limit is the largest decrease in any step, if the decay has at least 100 steps: 1/100 of the
+        // range for linear decay, which is the steepest style, and 1 - sqrt(20 / 21) = 2.4 % for inverse
+        // square root after 20 steps
         expect(schedule.at(options.warmupSteps! + 1)).toBeGreaterThan(0.97 * options.maxLearningRate);
       }),
     );
@@ -237,8 +237,7 @@ describe('every schedule', () => {
           wsdDecaySteps: options.wsdDecaySteps! * batch,
         });
         const rate = new LearningRateSchedule(options).at(step);
-        // The ratios are the same numbers; only the product in warm-up and the square roots round
-        // differently.
+        // The ratios are equal; only the product in warm-up and the square roots are rounded differently.
         expect(Math.abs(inSamples.at(step * batch) - rate)).toBeLessThanOrEqual(rate * 1e-15);
       }),
     );

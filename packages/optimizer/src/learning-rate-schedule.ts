@@ -1,35 +1,44 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
 
-/** The curve of the learning rate after warm-up, from its peak downwards. */
+/** How the learning rate decreases from its peak after warm-up. */
 export type LearningRateDecayStyle = 'constant' | 'linear' | 'cosine' | 'inverse-square-root' | 'WSD';
 
-/** The curve of the last phase of warm-up-stable-decay (WSD). */
+/** How the learning rate decreases in the last phase of warm-up-stable-decay (WSD). */
 type WsdDecayStyle = 'exponential' | 'linear' | 'cosine' | 'minus_sqrt';
 
 /**
- * Options of a schedule over steps. A step is an iteration or a sample, as the caller chooses, but all counts
+ * Options of a schedule over steps. The caller chooses if a step is an iteration or a sample, but all counts
  * and the argument of `at` must use the same unit. If the global batch size is constant, both units give the
  * same rates.
  */
 export interface LearningRateScheduleOptions {
   /** The peak, reached when warm-up ends (--lr). */
   readonly maxLearningRate: number;
-  /** The rate at which decay ends, called floor (--min-lr). Default: 0. */
+  /** The learning rate at which decay ends, also called the floor (--min-lr). Default: 0. */
   readonly minLearningRate?: number;
-  /** The rate at which warm-up begins (--lr-warmup-init). Default: 0. */
+  /** The learning rate at which warm-up begins (--lr-warmup-init). Default: 0. */
   readonly initialLearningRate?: number;
   readonly decayStyle: LearningRateDecayStyle;
-  /** Steps of linear warm-up. A fractional number is allowed (it comes from --lr-warmup-fraction). */
+  /**
+   * The number of steps of linear warm-up. It may be a fraction, because --lr-warmup-fraction can produce
+   * one.
+   */
   readonly warmupSteps?: number;
-  /** The step, warm-up included, at which decay is complete (--lr-decay-iters or --lr-decay-samples). */
+  /**
+   * The step at which decay is complete, counted from the start of warm-up (--lr-decay-iters or
+   * --lr-decay-samples).
+   */
   readonly decaySteps: number;
-  /** Steps of the last phase of WSD (--lr-wsd-decay-iters); needed for that style only. */
+  /** The number of steps in the last phase of WSD (--lr-wsd-decay-iters). Required only for that style. */
   readonly wsdDecaySteps?: number;
   /** `exponential` unless given. */
   readonly wsdDecayStyle?: WsdDecayStyle;
 }
 
-/** The share of (peak - floor) that remains after the share `done` (0 to 1) of a decay phase. */
+/**
+ * Returns the fraction of (peak - floor) that remains when the fraction `done` (0 to 1) of a decay phase is
+ * over.
+ */
 const remainingShare: Readonly<Record<WsdDecayStyle, (done: number) => number>> = {
   linear: (done) => 1 - done,
   cosine: (done) => 0.5 * (Math.cos(Math.PI * done) + 1),
@@ -39,15 +48,15 @@ const remainingShare: Readonly<Record<WsdDecayStyle, (done: number) => number>> 
 
 /**
  * The learning rate of each step, with the rules of Megatron-LM's `OptimizerParamScheduler` (GPT-2's recipe
- * in Shoeybi 2019, section 4: linear warm-up, then one cosine to a floor). With p = peak, f = floor, w =
- * warm-up, d = decay steps and t = steps taken before the current step:
+ * in Shoeybi 2019, section 4: linear warm-up, then one cosine to a floor). Let p = peak, f = floor, w =
+ * warm-up steps, d = decay steps, and t = the number of steps before the current step. The learning rate is:
  *
- * - warm-up, t <= w: linearly from the initial rate to p, so that the first step of a run uses the initial
+ * - warm-up, t <= w: linear from the initial rate to p, so that the first step of a run uses the initial
  *   rate;
  * - `constant`: always p;
- * - t > d: f for every other style;
+ * - t > d: f for every style except `constant`;
  * - `linear`, `cosine`: f + (p - f) times the remaining share of x = (t - w) / (d - w);
- * - `inverse-square-root`: max(f, p sqrt(max(w, 1) / max(t, 1)));
+ * - `inverse-square-root`: max(f, p * sqrt(max(w, 1) / max(t, 1)));
  * - `WSD`: p until d - wsdDecaySteps, then down to f by the WSD decay style.
  *
  * The rate is a pure function of `t`, so a resumed run needs only the number of steps taken. Megatron does
@@ -56,7 +65,7 @@ const remainingShare: Readonly<Record<WsdDecayStyle, (done: number) => number>> 
 export class LearningRateSchedule {
   readonly #options: Required<Omit<LearningRateScheduleOptions, 'wsdDecaySteps'>> & { wsdDecaySteps: number };
 
-  /** @throws ConfigurationError `MTL_LEARNING_RATE` when the numbers contradict each other. */
+  /** @throws ConfigurationError `MTL_LEARNING_RATE` when the options contradict each other. */
   constructor(options: LearningRateScheduleOptions) {
     this.#options = {
       minLearningRate: 0,
@@ -74,7 +83,7 @@ export class LearningRateSchedule {
   /**
    * Returns the learning rate of the step that follows `stepsTaken` steps.
    *
-   * @param stepsTaken 0 for the first step; an integer number of iterations or samples
+   * @param stepsTaken the number of iterations or samples so far, an integer; 0 for the first step
    */
   at(stepsTaken: number): number {
     const {

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { LossScaler, type LossScalerOptions } from './loss-scaler.js';
 
 /**
- * Runs a history of steps: `.` is a step without overflow, `x` a step with overflow. Returns the scale after
- * each step.
+ * Updates the scaler with a history of steps, in which `.` is a step without overflow and `x` a step with
+ * overflow. Returns the scale after each step.
  */
 function scalesAfter(scaler: LossScaler, history: string): readonly number[] {
   return [...history].map((step) => {

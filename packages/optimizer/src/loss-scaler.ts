@@ -1,16 +1,17 @@
 import { ConfigurationError } from '@mtl/errors';
 
-/** The state that a loss scaler must remember across a resume; plain numbers, ready for JSON. */
+/** The state that a loss scaler must keep when a run is resumed: plain values, which JSON can store. */
 interface LossScalerState {
   readonly scale: number;
-  /** Steps without overflow since the scale last changed or an overflow was seen. */
+  /** How many steps without overflow have followed the last change of the scale or the last overflow. */
   readonly growthTracker: number;
-  /** Overflows that are still forgiven before the scale is lowered. */
+  /** How many further overflows it takes until the scale is lowered. */
   readonly hysteresisTracker: number;
 }
 
 /**
- * A constant scale, or a scale that increases while gradients stay finite and decreases when they overflow.
+ * Options of a constant scale, or of a scale that increases while gradients stay finite and decreases when
+ * they overflow.
  */
 export type LossScalerOptions =
   | { readonly kind: 'constant'; readonly scale?: number }
@@ -24,9 +25,12 @@ export type LossScalerOptions =
       readonly growthFactor?: number;
       /** The factor by which the scale decreases. Default: 0.5. */
       readonly backoffFactor?: number;
-      /** Steps without overflow before the scale grows (--loss-scale-window). Default 1000. */
+      /**
+       * How many steps without overflow are needed before the scale increases (--loss-scale-window). Default:
+       * 1000.
+       */
       readonly growthInterval?: number;
-      /** Overflows before the scale is lowered (--hysteresis). Default 2. */
+      /** How many overflows are needed before the scale is lowered (--hysteresis). Default: 2. */
       readonly hysteresis?: number;
     };
 
@@ -43,13 +47,13 @@ type DynamicRules = { readonly [name in keyof typeof dynamicDefaults]: number };
 
 /**
  * Scales the loss, so that small gradients do not become 0 in fp16 (Micikevicius 2018, section 3.2). The
- * rules of a dynamic scale, and its rounding to fp32, come from Megatron-LM's `DynamicGradScaler`:
+ * rules for a dynamic scale, and its rounding to fp32, are the same as in Megatron-LM's `DynamicGradScaler`:
  *
  * - an overflow resets the count of steps and uses up one unit of hysteresis; if no hysteresis is left, the
- *   scale is multiplied by the backoff factor, never below the minimum;
- * - `growthInterval` consecutive steps without overflow multiply the scale by the growth factor and restore
- *   the hysteresis. (Lowering the scale does not restore the hysteresis, so each further overflow lowers the
- *   scale again.)
+ *   scale is multiplied by the backoff factor, but never becomes smaller than the minimum;
+ * - after `growthInterval` consecutive steps without overflow, the scale is multiplied by the growth factor,
+ *   and the hysteresis is restored. (Lowering the scale does not restore the hysteresis, so each further
+ *   overflow lowers the scale again.)
  */
 export class LossScaler {
   readonly #rules: DynamicRules | undefined;
@@ -57,7 +61,7 @@ export class LossScaler {
   #growthTracker = 0;
   #hysteresisTracker = 0;
 
-  /** @throws ConfigurationError `MTL_LOSS_SCALE` when a scale, factor or count is out of range. */
+  /** @throws ConfigurationError `MTL_LOSS_SCALE` when a scale, factor or count is out of range */
   constructor(options: LossScalerOptions) {
     if (options.kind === 'constant') {
       this.#rules = undefined;
@@ -79,7 +83,7 @@ export class LossScaler {
     return this.#scale;
   }
 
-  /** The factor that undoes the scale in the gradients, rounded to fp32. */
+  /** The factor that removes the scale from the gradients, rounded to fp32. */
   get inverseScale(): number {
     return Math.fround(1 / this.#scale);
   }
@@ -89,7 +93,9 @@ export class LossScaler {
     return this.#rules !== undefined;
   }
 
-  /** True if the scale cannot be lowered any more. An overflow is then not caused by the scale. */
+  /**
+   * True if the scale cannot be lowered any further. In this case, the scale is not the cause of an overflow.
+   */
   get isAtMinimum(): boolean {
     return this.#rules !== undefined && this.#scale <= this.#rules.minScale;
   }
@@ -97,8 +103,8 @@ export class LossScaler {
   /**
    * Records a step.
    *
-   * @param foundInf true if a gradient contained an infinity or NaN on any rank. The step itself was then
-   *   skipped.
+   * @param foundInf true if a gradient contained an infinity or NaN on any rank. In this case, the step
+   *   itself was skipped.
    */
   update(foundInf: boolean): void {
     const rules = this.#rules;
@@ -116,8 +122,8 @@ export class LossScaler {
     this.#growthTracker = 0;
     this.#hysteresisTracker = rules.hysteresis;
     const grown = Math.fround(this.#scale * rules.growthFactor);
-    // An infinite scale would break every later step and could not be lowered, so the last finite scale
-    // stays.
+    // An infinite scale would break every later step and could not be lowered, so the scale stays at its last
+    // finite value.
     if (Number.isFinite(grown)) this.#scale = grown;
   }
 
@@ -131,8 +137,8 @@ export class LossScaler {
   }
 
   /**
-   * Restores the state that `state` of another scaler has returned. As in Megatron, a constant scaler keeps
-   * its own scale.
+   * Restores a state that the `state` of a scaler has returned. As in Megatron, a constant scaler keeps its
+   * own scale.
    */
   loadState(state: LossScalerState): void {
     if (this.#rules === undefined) return;

@@ -9,7 +9,7 @@ import type { ParameterStore } from './store/parameter-store.js';
 import { ReplicatedStore } from './store/replicated-store.js';
 import { Zero1Store } from './store/zero1-store.js';
 
-/** A rule with two states that records the ranges to which it is bound. */
+/** A rule with two states that records to which ranges it is bound. */
 class RecordingRule implements Optimizer {
   readonly states = [
     { name: 'first', dtype: 'float32' },
@@ -23,7 +23,7 @@ class RecordingRule implements Optimizer {
   }
 }
 
-/** The group of rank 1 of two, which communicates nothing. */
+/** Returns a group that claims to be rank 1 of two, but communicates nothing. */
 function groupOfTwo(): ProcessGroup {
   const group: ProcessGroup = new SingleProcessGroup('dp');
   Object.defineProperties(group, { size: { value: 2 }, rank: { value: 1 } });
@@ -51,7 +51,7 @@ it.each(['float32', 'bfloat16'] as const)('gives every range states of its own: 
       const tensor = states[state]!;
       tensor.write(Float32Array.from({ length: tensor.size }, () => index + 1));
     });
-    // checkpoints read the states of a parameter in slices
+    // checkpoints read a parameter's states in slices
     const { buffer, listParts } = optimizer.state[state]!;
     const values = buffer.toArray();
     for (const range of store.ranges) {
@@ -139,7 +139,7 @@ it('tells the norm of other ranks where it updates nothing itself', () => {
   const frozen = new Parameter({ name: 'w', globalShape: [4], initialization: { kind: 'ones' } });
   frozen.freeze();
   const world: ProcessGroup = new SingleProcessGroup('world');
-  // the other rank has gradients of 3 and 4, times the scale of the loss
+  // simulates that the second rank has the gradients 3 and 4, times the loss scale
   const allReduce = (tensor: Tensor) => {
     tensor.write(Float64Array.of(tensor.item() + 64 * (9 + 16)));
     return { wait: () => {} };
@@ -164,7 +164,7 @@ it.each([
       new Parameter({ name: `p${index}`, globalShape: [size], initialization: { kind: 'ones' } }),
   );
   const group = kind === 'zero1' ? groupOfTwo() : undefined;
-  // the values from the other rank never arrive
+  // simulates that the values from the second rank never arrive
   if (group) Object.defineProperty(group, 'allGather', { value: () => ({ wait: () => {} }) });
   const options = { device: 'cpu', dtype, group, bucketBytes: 2 ** 20 } as const;
   const store =
@@ -176,12 +176,12 @@ it.each([
   store.initialize(1);
   const [first, second] = parameters as [Parameter, Parameter];
   const [wait, readMaster] = [vi.spyOn(store, 'waitForValues'), vi.spyOn(store, 'masterValues')];
-  // bfloat16 cannot represent a value that is scaled by this factor, but the float32 master value can
+  // the product with this factor cannot be represented in bfloat16, but it can in the float32 master value
   optimizer.scaleParts([
     { parameter: first, start: 40, end: 96, factor: 1.001 },
     { parameter: second, start: 0, end: 32, factor: 0.5 },
   ]);
-  // the scaling must wait for the gather, because a gather in progress may overwrite scaled values
+  // the scaling must wait for the gather, which would otherwise overwrite scaled values
   expect(wait.mock.invocationCallOrder[0]).toBeLessThan(readMaster.mock.invocationCallOrder[0]!);
   const masters = store.owned.flatMap((range) => {
     using master = store.master(range);

@@ -24,50 +24,58 @@ import type { ParameterStore } from './store/parameter-store.js';
 import { sumOverInstances } from './store/sum-over-instances.js';
 
 export interface ModelOptimizerOptions {
-  /**
-   * The update rule, or a function that returns the rule of each parameter, such as the result of `muonWith`.
-   */
+  /** The update rule, or a function that returns each parameter's rule, such as the result of `muonWith`. */
   readonly optimizer: Optimizer | ((parameter: Parameter) => Optimizer);
-  /** Returns true for parameters with the decoupled learning rate of a step. Default: none. */
+  /**
+   * Returns true for parameters whose learning rate is the decoupled learning rate of a step. Default:
+   * returns false for all parameters.
+   */
   readonly isDecoupled?: ((parameter: Parameter) => boolean) | undefined;
-  /** The decoupled weight decay. Default 0.01, as in PyTorch. */
+  /** The decoupled weight decay. Default: 0.01, as in PyTorch. */
   readonly weightDecay?: number;
   /**
-   * The largest gradient norm. Gradients with a larger norm are scaled down to it. Default: 0, no clipping.
+   * The maximum gradient norm. Gradients with a larger norm are scaled down to it. Default: 0, which means no
+   * clipping.
    */
   readonly clipGrad?: number;
-  /** The process groups of this rank. Default: only this process. */
+  /** The process groups of this rank. Default: only this process takes part. */
   readonly groups?: ParallelGroups | undefined;
   /**
-   * True to reduce the gradients of a bucket as soon as they are ready (see `expectLastBackward`). Default:
-   * false, all gradients are reduced together before the step.
+   * True to reduce a bucket's gradients as soon as they are ready (see `expectLastBackward`). Default: false,
+   * which means that all gradients are reduced together before the step.
    */
   readonly overlapGradientReduction?: boolean;
   /**
-   * True to wait for values of other ranks only when the values are used. Default: false; the step itself
-   * waits for them.
+   * True to wait for the values from the other ranks only when they are used. Default: false, which means
+   * that the step itself waits for them.
    */
   readonly overlapParameterGather?: boolean;
   /**
-   * True to write the first gradients of a step over the weights' main gradients, instead of adding them to
-   * zeros. This reads less memory. It must be false for passes that are recorded and launched again, because
-   * a recorded pass would overwrite the gradients at every launch. Default: false.
+   * True to overwrite the weights' main gradients with the first gradients of a step, instead of adding them
+   * to zeros. This reads less memory. It must be false for backward passes that are recorded and launched
+   * again, because a recorded pass would overwrite the gradients at every launch. Default: false.
    */
   readonly writesFirstGradients?: boolean;
 }
 
 export interface OptimizerStepOptions {
   readonly learningRate: number;
-  /** The rate of parameters with `ModelOptimizerOptions.isDecoupled`. Default: `learningRate`. */
+  /**
+   * The learning rate of the parameters for which `ModelOptimizerOptions.isDecoupled` returns true. Default:
+   * `learningRate`.
+   */
   readonly decoupledLearningRate?: number | undefined;
-  /** The factor by which the loss was multiplied (fp16). Gradients are divided by it. Default: 1. */
+  /**
+   * The factor by which the loss was multiplied (fp16). The optimizer divides the gradients by it. Default:
+   * 1.
+   */
   readonly lossScale?: number;
 }
 
 interface OptimizerStepResult {
   /**
-   * The norm of the gradients of all parameters, unscaled, before clipping. It is infinite or NaN after an
-   * overflow.
+   * The norm of all parameters' gradients, without the loss scale and before clipping. It is infinite or NaN
+   * after an overflow.
    */
   readonly gradientNorm: number;
   /** True if the parameters did not change, because a gradient was not finite. */
@@ -79,20 +87,20 @@ interface LaunchStepOptions extends OptimizerStepOptions {
   readonly gradientNorm: Tensor;
 }
 
-/** A store, with the rules that update its parameters. */
+/** A store, and the rules that update its parameters. */
 interface UpdatedStore {
   readonly store: ParameterStore;
   readonly rules: readonly RuleOfParameters[];
-  /** The runs of each owned range, in their order. */
+  /** For each range that this rank owns, its runs, in order. */
   readonly runs: readonly (readonly RunOfParameters[])[];
   readonly partials: readonly PartialGradients[];
 }
 
 /**
- * An optimizer for the stores of a model. A step computes the norm, clips, updates, rounds to the model's
+ * An optimizer for a model's stores. A step computes the gradient norm, clips, updates, rounds to the model's
  * dtype and clears the gradients. With several processes, a step first reduces the gradients. If the ranks
- * share a store, the step updates this rank's part, and the store sends the part to the other ranks. Every
- * rank of the mesh must call `step`.
+ * share a store, each rank updates its own part, and the store sends the part to the other ranks. Every rank
+ * of the mesh must call `step`.
  */
 export class ModelOptimizer {
   readonly stores: readonly ParameterStore[];
@@ -104,15 +112,15 @@ export class ModelOptimizer {
   readonly #norm: GradientNorm;
   #numSteps = 0;
   #isReduced = false;
-  /** The square of the norm of the reduced gradients, if it has been computed. */
+  /** The square of the reduced gradients' norm, if it has been computed. */
   #squares: Tensor | undefined;
-  /** Receives the sum of squares of this rank's own gradients, if requested. */
+  /** Receives the sum of squares of this rank's own gradients, if this has been requested. */
   #ownSquares: Tensor | undefined;
   #isLaunched = false;
-  /** The number of launched, unfinished steps that count as updates (`assumeUpdate`). */
+  /** How many launched but unfinished steps already count as updates (see `assumeUpdate`). */
   #numAssumed = 0;
 
-  /** Takes ownership of the stores, which must be on the same device (`createStores`). */
+  /** Takes ownership of the stores, which must be on the same device (see `createStores`). */
   constructor(stores: readonly ParameterStore[], options: ModelOptimizerOptions) {
     const { groups = {} } = options;
     checkGroups(groups, stores);
@@ -136,7 +144,7 @@ export class ModelOptimizer {
     this.#markGradientsClear();
   }
 
-  /** The number of updates so far: the exponent of the bias corrections. */
+  /** The number of updates so far, which is the exponent in the bias corrections. */
   get numSteps(): number {
     return this.#numSteps;
   }
@@ -155,7 +163,7 @@ export class ModelOptimizer {
   }
 
   /**
-   * Announces that the next backward is the last backward of a model chunk before `step`, so that reductions
+   * Announces that the next backward pass of a model chunk is the last one before `step`, so that reductions
    * can overlap with it.
    */
   expectLastBackward(chunk = 0): void {
@@ -164,20 +172,20 @@ export class ModelOptimizer {
   }
 
   /**
-   * Writes the rounded master values to the model, after a checkpoint or weights were loaded into the master
-   * values. Every rank must call it.
+   * Writes the rounded master values to the model. Needed after a checkpoint or weights were loaded into the
+   * master values. Every rank must call it.
    */
   refreshModel(): void {
     for (const store of this.stores) store.refresh();
   }
 
   /**
-   * Multiplies slices of trained parameters between two steps. The master values are multiplied and then
-   * written to the model (`refreshModel`). The states of the update rules do not change. Every rank must call
-   * it, with the slices of its shards.
+   * Multiplies slices of trained parameters, between two steps. Multiplies the master values and then writes
+   * them to the model (see `refreshModel`). The states of the update rules do not change. Every rank must
+   * call it, with the slices of its own shards.
    */
   scaleParts(parts: readonly ScaledPart[]): void {
-    // gathers under way may still write the values that are scaled
+    // a gather in progress could overwrite the values that are being scaled
     for (const store of this.stores) store.waitForValues();
     for (const { parameter, start, end, factor } of parts) {
       for (const store of this.stores) {
@@ -191,7 +199,7 @@ export class ModelOptimizer {
     this.refreshModel();
   }
 
-  /** Sets the states of the update rules on this rank to zero, as before the first step. */
+  /** Sets this rank's states of the update rules to zero, as before the first step. */
   clearStates(): void {
     for (const { buffer, scales } of this.state) {
       buffer.zero();
@@ -202,7 +210,7 @@ export class ModelOptimizer {
   /**
    * Reduces the main gradients of this rank's parameters to the gradients of the global batch: over
    * data-parallel ranks, first within an instance, and over axes along which gradients are partial sums. If
-   * this has not been done, `step` does it. Every rank must call it.
+   * the caller has not called this method, `step` does. Every rank must call it.
    */
   reduceGradients(): void {
     if (this.#isReduced) return;
@@ -216,10 +224,11 @@ export class ModelOptimizer {
   }
 
   /**
-   * Requests the sum of squares of this rank's own gradients in the following passes, before reduction. The
-   * sum shows if a repeated computation gave the same gradients. There is no communication.
+   * Requests the sum of squares of this rank's own gradients in the backward passes that follow, before
+   * reduction. The sum shows if a repeated computation gave the same gradients. It is computed without
+   * communication.
    *
-   * @param squares [1] float64: complete after `reduceGradients`
+   * @param squares [1] float64, which is complete after `reduceGradients`
    */
   recordOwnGradients(squares: Tensor): void {
     squares.zero();
@@ -227,9 +236,9 @@ export class ModelOptimizer {
   }
 
   /**
-   * Computes the square of the norm of all gradients times the square of the loss scale, [1] float64. The
-   * result stays on the device, where a caller can use it to refuse an update. Gradients are reduced first.
-   * `launchStep` calls this method unless the caller has called it. Every rank must call it.
+   * Computes the square of the norm of all gradients, including the loss scale, as [1] float64. First reduces
+   * the gradients. The result stays on the device, where the caller can use it to reject an update. If the
+   * caller has not called this method, `launchStep` does. Every rank must call it.
    *
    * @returns a tensor of the optimizer, which is valid until the next step
    */
@@ -239,7 +248,9 @@ export class ModelOptimizer {
     return this.#squares;
   }
 
-  /** Clears the main gradients without an update, for a step that is left out. Every rank must call it. */
+  /**
+   * Clears the main gradients without an update, for a step that is to be skipped. Every rank must call it.
+   */
   discardGradients(): void {
     this.reduceGradients();
     this.#forgetGradients();
@@ -262,7 +273,7 @@ export class ModelOptimizer {
    * `finishStep`.
    *
    * @throws UsageError `MTL_OPTIMIZER_STEP` when the previous step has neither been finished nor counted as
-   *   an update (`assumeUpdate`)
+   *   an update (see `assumeUpdate`)
    */
   launchStep(options: LaunchStepOptions): void {
     const { learningRate, decoupledLearningRate = learningRate, lossScale = 1, gradientNorm } = options;
@@ -291,10 +302,10 @@ export class ModelOptimizer {
   }
 
   /**
-   * Counts the launched step as an update before its norm is known, so that another step can be launched. If
-   * the gradients of the launched step are not finite, this count is wrong, and the next launched step has
-   * used the bias corrections of one update too many. Only callers that end the run in this case may call
-   * this method.
+   * Counts the launched step as an update before its norm is known, so that the next step can be launched. If
+   * the launched step's gradients turn out not to be finite, this count is wrong, and the next step has used
+   * bias corrections for one update too many. Only callers that end the run in this case may call this
+   * method.
    */
   assumeUpdate(): void {
     if (!this.#isLaunched) return;
@@ -303,7 +314,7 @@ export class ModelOptimizer {
     this.#numSteps += 1;
   }
 
-  /** Finishes the oldest launched step, with its gradient norm. */
+  /** Finishes the oldest launched step, given its gradient norm. */
   finishStep(gradientNorm: number): OptimizerStepResult {
     const skipped = !Number.isFinite(gradientNorm);
     if (this.#numAssumed > 0) {
@@ -316,7 +327,7 @@ export class ModelOptimizer {
     return { gradientNorm, skipped };
   }
 
-  /** Waits for pending operations of the stores, then frees all memory, including the stores' memory. */
+  /** Waits for the stores' pending operations, then frees all memory, including the stores' memory. */
   dispose(): void {
     const partials = this.#updated.flatMap((each) => each.partials);
     const own = [...this.#rules(), this.#norm, ...partials, this.#gradientNorm];
@@ -347,7 +358,8 @@ export class ModelOptimizer {
 
   #update(): void {
     for (const { store, rules, runs } of this.#updated) {
-      // starts with the parameters that forward reads first, because other ranks need these values first
+      // starts with the parameters that the forward pass reads first, because the other ranks need these
+      // values first
       for (let index = runs.length - 1; index >= 0; index--) {
         for (const { matrices } of rules) matrices.take(index);
         for (const { rule, index: inRule } of runs[index]!) {
@@ -357,15 +369,15 @@ export class ModelOptimizer {
       }
       for (const { matrices } of rules) matrices.finishGather();
       if (!store.isDivided) continue;
-      // in the memory for other ranks' slices, the gradients still contain summands of the reduction, so all
-      // gradients are cleared
+      // the parts of the gradients that belong to different ranks' slices still contain summands of the
+      // reduction, so all gradients are cleared
       store.clearGradients();
       if (this.#options.overlapParameterGather !== true) store.waitForValues();
     }
   }
 }
 
-/** Multiplies values by a factor, in their form in memory. */
+/** Multiplies stored values by a factor, regardless of their form in memory. */
 function scaleValues(
   values: KeptValues,
   { size, device, factor }: { readonly size: number; readonly device: Device; readonly factor: number },
@@ -382,7 +394,7 @@ function scaleValues(
 }
 
 /**
- * Writes the norm if no update rule does so. This is the case if this rank trains nothing, for example on a
+ * Writes the norm, which update rules otherwise do. Needed if this rank trains nothing, for example on a
  * stage without adapters.
  */
 function writeNorm(options: Pick<AdamwScalarsOptions, 'squares' | 'lossScale' | 'gradientNorm'>): void {
@@ -391,7 +403,10 @@ function writeNorm(options: Pick<AdamwScalarsOptions, 'squares' | 'lossScale' | 
   adamwScalars({ ...options, ...unused });
 }
 
-/** Returns the update of each parameter. Parameters with the same update share one value. */
+/**
+ * Returns a function that chooses each parameter's update. Parameters with the same update get the same
+ * object.
+ */
 function chooseUpdate({
   optimizer,
   isDecoupled = () => false,
@@ -409,8 +424,8 @@ function chooseUpdate({
 }
 
 /**
- * Returns the sums of partial gradients: one for each axis along which the gradient of any parameter is a
- * partial sum. The axes over which the store itself reduces are not included.
+ * Returns the sums of partial gradients: one for each axis along which at least one parameter's gradient is a
+ * partial sum. Axes over which the store itself reduces are not included.
  */
 function listPartials(store: ParameterStore, groups: ParallelGroups): PartialGradients[] {
   return meshAxes.flatMap((axis) => {
@@ -452,7 +467,7 @@ function checkGroups(groups: ParallelGroups, stores: readonly ParameterStore[]):
   });
 }
 
-/** Rejects a layout in which no group would sum the gradients of the instances. */
+/** Rejects a layout in which no group would sum the instances' gradients. */
 function checkInstances(groups: ParallelGroups, view: MeshView): void {
   if (groups[copyAxes[view]] === undefined) return;
   const numSumming = reductionAxes[view].reduce((product, axis) => product * (groups[axis]?.size ?? 1), 1);

@@ -23,10 +23,10 @@ import type { FlatRange } from './store/flat-layout.js';
 import type { MatrixOfParameter, WholeMatrices } from './whole-matrices.js';
 
 /**
- * The length of an update of a matrix [outputs, inputs], relative to singular values of 1; the names are
- * Megatron-LM's. `shape_scaling` is the scale of Jordan et al. 2024 (PyTorch's `original`). With `spectral`
- * and an extra factor of 0.2, updates have the same RMS as AdamW's updates (Liu et al. 2025, PyTorch's
- * `match_rms_adamw`).
+ * The factor by which a matrix's update is multiplied after its singular values have been changed to about 1.
+ * It depends on how many outputs and inputs the matrix has. The names are the same as in Megatron-LM.
+ * `shape_scaling` is the scale of Jordan et al. 2024 (PyTorch's `original`). With `spectral` and an extra
+ * factor of 0.2, updates have the same RMS as AdamW's updates (Liu et al. 2025, PyTorch's `match_rms_adamw`).
  */
 const muonScales = {
   spectral: (outputs: number, inputs: number) => Math.sqrt(Math.max(outputs, inputs)),
@@ -35,27 +35,27 @@ const muonScales = {
 } as const;
 
 export interface MuonOptions {
-  /** The weight of the old average of gradients. */
+  /** The weight of the previous average in the moving average of gradients. */
   readonly momentum: number;
   readonly nesterov: boolean;
-  /** `spectral`, `unit_rms_norm` or `shape_scaling`: the length of an update. */
+  /** How the scale of an update is chosen: `spectral`, `unit_rms_norm` or `shape_scaling`. */
   readonly scaleMode: keyof typeof muonScales;
   readonly extraScaleFactor: number;
   /** `simple` or `quintic`: the polynomials of Newton-Schulz. */
   readonly coefficientType: keyof typeof newtonSchulzCoefficients;
   /** Steps of Newton-Schulz. */
   readonly numSteps: number;
-  /** True if the matrices of queries, keys and values in a parameter are updated separately. */
+  /** True to update the matrices for queries, keys and values in a parameter separately. */
   readonly splitQkv: boolean;
-  /** The dtype of the factors of Newton-Schulz's matmuls. */
+  /** The dtype of the factors in the Newton-Schulz matmuls. */
   readonly dtype: 'float32' | 'bfloat16';
 }
 
 /**
- * Muon (Jordan et al. 2024): the update of a matrix is the average of its gradients, with all singular values
- * close to 1. The rule is for parameters with `matrices`; other parameters need another rule (see
- * `ModelOptimizerOptions.optimizer`). The update is always computed for the complete matrix, even if several
- * ranks share it.
+ * Muon (Jordan et al. 2024): the update of a matrix is the average of its gradients, changed so that all
+ * singular values are close to 1. The rule is only for parameters that have `matrices`; all other parameters
+ * need a different rule (see `ModelOptimizerOptions.optimizer`). The update is always computed for the
+ * complete matrix, even if several ranks share it.
  */
 export class Muon implements Optimizer {
   /** The name is PyTorch's. */
@@ -71,7 +71,7 @@ export class Muon implements Optimizer {
   }
 }
 
-/** A parameter's part of a range, and the matrices to orthogonalise for it. */
+/** The part of a range that one parameter occupies, and the matrices that must be orthogonalised for it. */
 interface MuonRange extends FlatRange {
   readonly matrices: readonly MatrixOfParameter[];
   readonly decays: boolean;
@@ -179,8 +179,8 @@ function listParts(
 }
 
 /**
- * Returns the matrices of a parameter that are updated separately, if at least a part of the matrix is on
- * this rank. (The matrices of other experts may be only on other ranks.)
+ * Returns the matrices of a parameter that are updated separately. Contains only matrices that are at least
+ * partly on this rank. (The matrices of some experts may be only on different ranks.)
  */
 function matricesHere(
   { matrices, slices, placement, globalShape }: Parameter,
@@ -194,23 +194,25 @@ function matricesHere(
 }
 
 /**
- * Returns a choice of rules: Muon for the matrices between hidden activations, another rule for everything
- * else.
+ * Returns a function that chooses the rule: `muon` for the matrices between hidden activations, and
+ * `auxiliary` for everything else.
  */
 export const muonWith =
   ({ muon, auxiliary }: { readonly muon: Optimizer; readonly auxiliary: Optimizer }) =>
   (parameter: Parameter): Optimizer =>
     parameter.matrices.length > 0 ? muon : auxiliary;
 
-/** The polynomial a x + b x^3 + c x^5 that a step applies to the singular values. */
+/**
+ * The coefficients of the polynomial `a * x + b * x^3 + c * x^5` that a step applies to the singular values.
+ */
 type NewtonSchulzCoefficients = readonly [a: number, b: number, c: number];
 
 /**
- * The polynomials of consecutive steps, repeated from the first, as selected by Megatron-LM's
- * `--muon-coefficient-type`.
+ * The polynomials of consecutive steps, by the value of Megatron-LM's `--muon-coefficient-type`. After the
+ * last polynomial, the first follows again.
  */
 const newtonSchulzCoefficients = {
-  /** The polynomial of Jordan et al. 2024 and of PyTorch. */
+  /** The polynomial used by Jordan et al. 2024 and PyTorch. */
   simple: [[3.4445, -4.775, 2.0315]],
   quintic: [
     [4.0848, -6.8946, 2.927],
@@ -225,19 +227,19 @@ interface NewtonSchulzOptions {
   readonly coefficients: readonly NewtonSchulzCoefficients[];
   /** The number of steps, 1 or more. */
   readonly numSteps: number;
-  /** The dtype of the factors of all matmuls; sums are float32. */
+  /** The dtype of the factors in all matmuls. Sums are float32. */
   readonly dtype: 'float32' | 'bfloat16';
   readonly device: Device;
-  /** The shapes of the matrices, for which memory is allocated. */
+  /** The shapes of the matrices for which memory is allocated. */
   readonly shapes: ReadonlyArray<readonly [rows: number, columns: number]>;
 }
 
-/** Smaller Frobenius norms are replaced by this value, so that a matrix of zeros stays zero. */
+/** A smaller Frobenius norm is replaced by this value, so that a matrix of zeros stays zero. */
 const epsilon = 1e-15;
 
 /**
- * Changes the singular values of matrices to about 1, by repeated application of an odd polynomial that only
- * needs matmuls (Jordan et al. 2024; Bernstein and Newhouse 2024).
+ * Changes the singular values of matrices to about 1, by repeatedly applying an odd polynomial that needs
+ * only matmuls (Jordan et al. 2024; Bernstein and Newhouse 2024).
  */
 class NewtonSchulz {
   readonly #options: NewtonSchulzOptions;
@@ -261,8 +263,8 @@ class NewtonSchulz {
   }
 
   /**
-   * Returns a matrix [R, C] with its singular values close to `scale`, in the dtype of the matmuls. The input
-   * is float32. The result is valid until the next call. The caller disposes of it.
+   * Returns a matrix [R, C] whose singular values are changed to about `scale`, in the dtype of the matmuls.
+   * The input must be float32. The result is valid until the next call. The caller must dispose of it.
    */
   orthogonalize(matrix: Tensor, { scale }: { readonly scale: number }): Tensor {
     const { coefficients, numSteps } = this.#options;
@@ -281,7 +283,7 @@ class NewtonSchulz {
     for (let step = 0; step < numSteps; step++) {
       const [a, b, c] = coefficients[step % coefficients.length]!;
       const factor = step === numSteps - 1 ? scale : 1;
-      // the Gram matrix over the shorter side: X X^T or X^T X, which is symmetric
+      // the Gram matrix over the shorter side is X @ X^T or X^T @ X, which is symmetric
       matmul({ output: gram, left: from, right: from, [isWide ? 'transposeRight' : 'transposeLeft']: true });
       matmul({ output: square, left: gram, right: gram });
       muonPolynomial({

@@ -41,8 +41,8 @@ describe('NumMicroBatches', () => {
       numShares: 2,
       rampup: { start: 2, increment: 2, samples: 30 },
     });
-    // Intervals of 10 samples: steps of 2 at 0 2 4 6 8, steps of 4 at 10 14 18, steps of 6 at 22 28, full
-    // size from 34.
+    // The intervals have 10 samples: steps of 2 start at 0 2 4 6 8, steps of 4 at 10 14 18, steps of 6 at 22
+    // 28, and steps of full size from 34 on.
     expect([0, 1, 5, 6, 10, 11].map((steps) => batches.samplesAfter(steps))).toEqual([0, 2, 10, 14, 34, 42]);
     expect(batches.iterationsFor(34)).toBe(10);
     expect(batches.iterationsFor(41)).toBe(10);
@@ -54,11 +54,11 @@ describe('NumMicroBatches', () => {
     const constant = new NumMicroBatches(sizes);
     expect(constant.iterationsFor(64, { iteration: 7, consumedSamples: 28 })).toBe(11);
     expect(constant.samplesAfter(11, { iteration: 7, consumedSamples: 28 })).toBe(60);
-    // no samples are left, so a run that is already beyond its last sample takes no further step
+    // if no samples are left, a run that is already beyond its last sample takes no further step
     expect(constant.iterationsFor(64, { iteration: 8, consumedSamples: 64 })).toBe(8);
     expect(constant.iterationsFor(32, { iteration: 8, consumedSamples: 64 })).toBe(8);
     const growing = new NumMicroBatches({ ...sizes, rampup: { start: 2, increment: 2, samples: 30 } });
-    // at 10 samples: of 4 at 10 14 18, of 6 at 22 28, then full
+    // from 10 samples on: steps of 4 start at 10 14 18, steps of 6 at 22 28, then steps have the full size
     expect(growing.iterationsFor(50, { iteration: 1, consumedSamples: 10 })).toBe(8);
     expect(growing.samplesAfter(8, { iteration: 1, consumedSamples: 10 })).toBe(50);
   });

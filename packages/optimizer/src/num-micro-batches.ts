@@ -1,24 +1,24 @@
 import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
 
-/** Growth of the global batch during the first samples (--rampup-batch-size START INCREMENT SAMPLES). */
+/** How the global batch grows during the first samples (--rampup-batch-size START INCREMENT SAMPLES). */
 export interface BatchSizeRampup {
-  /** Global batch size of the first step, in samples. */
+  /** The global batch size of the first step, in samples. */
   readonly start: number;
-  /** Samples by which the global batch grows at a time. */
+  /** The number of samples by which the global batch grows each time. */
   readonly increment: number;
   /** The number of samples after which the batch has its full size. */
   readonly samples: number;
 }
 
 interface BatchOptions {
-  /** Samples per optimizer step over all ranks, once ramp-up is over. */
+  /** The number of samples per optimizer step over all ranks, after ramp-up. */
   readonly globalBatchSize: number;
   /** The number of samples in a forward pass on one rank. */
   readonly microBatchSize: number;
   readonly rampup?: BatchSizeRampup;
   /**
-   * The number of samples that were consumed before the run continues. A ramp-up that has already ended by
-   * then is not checked. Default: 0.
+   * The number of samples that earlier runs consumed, if this run resumes from a checkpoint. The sizes of a
+   * ramp-up that has ended within these samples are not checked. Default: 0.
    */
   readonly consumedSamples?: number | undefined;
 }
@@ -27,7 +27,8 @@ export type NumMicroBatchesOptions = BatchOptions &
   (
     | {
         /**
-         * The number of equal shares of a batch; different ranks compute different shares (`ShareOfBatch`).
+         * The number of equal shares of a batch. Different ranks compute different shares (see
+         * `ShareOfBatch`).
          */
         readonly numShares: number;
         readonly dataParallelSize?: undefined;
@@ -39,7 +40,7 @@ export type NumMicroBatchesOptions = BatchOptions &
       }
   );
 
-/** A position in a training run, as its numbers of steps and samples. */
+/** A position in a training run: how many steps it has taken and how many samples it has consumed. */
 export interface BatchPosition {
   /** Steps taken. */
   readonly iteration: number;
@@ -50,21 +51,24 @@ export interface BatchPosition {
 interface StepBatch {
   /** Samples of the step over all ranks. */
   readonly globalBatchSize: number;
-  /** The number of micro-batches in each share of the batch. The ranks of the share accumulate them. */
+  /** How many micro-batches each share of the batch has. The share's ranks accumulate their gradients. */
   readonly numMicroBatches: number;
 }
 
 /**
  * Divides a global batch into micro-batches, with the rules of Megatron-LM's number-of-micro-batches
- * calculator: m = global batch / (micro-batch x shares of a batch), and an optional ramp-up that grows the
- * global batch by `increment` at equal intervals of consumed samples. The constructor checks every later
- * size, before the first step.
+ * calculator. The number is the global batch size divided by (micro-batch size * shares of a batch). An
+ * optional ramp-up grows the global batch by `increment` at equal intervals of consumed samples. The
+ * constructor checks every size in advance, before the first step.
  */
 export class NumMicroBatches {
   readonly #options: BatchOptions & { readonly numShares: number };
   readonly #samplesPerMicroStep: number;
 
-  /** @throws ConfigurationError `MTL_BATCH_SIZE` or `MTL_RAMPUP_BATCH_SIZE` with the nearest valid values. */
+  /**
+   * @throws ConfigurationError `MTL_BATCH_SIZE` or `MTL_RAMPUP_BATCH_SIZE`, whose message names the nearest
+   * valid values
+   */
   constructor(options: NumMicroBatchesOptions) {
     const { globalBatchSize, microBatchSize, rampup, consumedSamples = 0 } = options;
     const numShares = options.numShares ?? options.dataParallelSize;
@@ -73,7 +77,7 @@ export class NumMicroBatches {
     checkCount('the data-parallel size', numShares);
     if (rampup !== undefined) checkRampup(rampup, { globalBatchSize });
     this.#samplesPerMicroStep = microBatchSize * numShares;
-    // batches never shrink, so after the first batch of full size all batches have this size
+    // batches never shrink, so once a batch has the full size, all later batches have it too
     const isOver = sizeAt(consumedSamples, { globalBatchSize, rampup }) === globalBatchSize;
     this.#options = {
       globalBatchSize,
@@ -88,14 +92,14 @@ export class NumMicroBatches {
   /**
    * Returns the batch of the step that begins after `consumedSamples` samples.
    *
-   * @param consumedSamples all samples consumed so far, including samples of earlier, resumed runs
+   * @param consumedSamples the number of all samples so far, including samples before the run was resumed
    */
   at(consumedSamples: number): StepBatch {
     const globalBatchSize = sizeAt(consumedSamples, this.#options);
     return { globalBatchSize, numMicroBatches: globalBatchSize / this.#samplesPerMicroStep };
   }
 
-  /** Returns every number of micro-batches that a step can have, ascending. */
+  /** Returns every number of micro-batches that a step can have, in ascending order. */
   countsOfMicroBatches(): readonly number[] {
     const { globalBatchSize, rampup } = this.#options;
     const { start, increment } = rampup ?? { start: globalBatchSize, increment: 1 };
@@ -107,11 +111,12 @@ export class NumMicroBatches {
   }
 
   /**
-   * Returns the last step of a training run over `trainSamples` samples. An incomplete last batch is dropped
-   * (Megatron-LM's rule; only its ramp-up may exceed the samples).
+   * Returns the index of the last step of a training run over `trainSamples` samples. An incomplete last
+   * batch
+   * is dropped (Megatron-LM's rule; only its ramp-up may exceed the samples).
    *
    * @param from the position at which the run continues. Default: the start. Samples before this position
-   *   count, whatever the batch sizes were
+   *   count, regardless of the batch sizes
    */
   iterationsFor(trainSamples: number, from: BatchPosition = start): number {
     const { iteration, consumedSamples } = this.#rampUp(from, (_, next) => next <= trainSamples);
@@ -122,7 +127,7 @@ export class NumMicroBatches {
   }
 
   /**
-   * Returns the number of samples consumed after `iterations` steps of the complete training run.
+   * Returns how many samples have been consumed after `iterations` steps of the complete training run.
    *
    * @param from the position at which the run continues. Default: the start
    */
@@ -131,7 +136,10 @@ export class NumMicroBatches {
     return consumedSamples + (iterations - iteration) * this.#options.globalBatchSize;
   }
 
-  /** Returns the ends of the remaining steps of the ramp-up. */
+  /**
+   * Takes the remaining steps of the ramp-up while `isTaken` returns true, and returns the position after
+   * them.
+   */
   #rampUp(
     from: BatchPosition,
     isTaken: (iteration: number, consumedSamples: number) => boolean,
@@ -184,7 +192,7 @@ function sizeAt(consumedSamples: number, { globalBatchSize, rampup }: BatchSizes
   if (rampup === undefined || consumedSamples > rampup.samples) return globalBatchSize;
   const numIncrements = (globalBatchSize - rampup.start) / rampup.increment;
   // This is Megatron's order of divisions, in doubles. The interval need not be an integer, and rounding at
-  // its limits determines the first step with the next size.
+  // its limits determines which step is the first with the next size.
   const samplesPerIncrement = rampup.samples / numIncrements;
   return rampup.start + Math.trunc(consumedSamples / samplesPerIncrement) * rampup.increment;
 }

@@ -15,29 +15,27 @@ import type { ParallelGroups } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 import { WholeMatrices } from './whole-matrices.js';
 
-/** Contiguous elements of an owned range whose parameters have the same update rule. */
+/** Contiguous elements of an owned range that have the same update rule. */
 export interface RunOfParameters extends FlatRange {
   /** The number of the rule. */
   readonly rule: number;
-  /** The index among the runs of the rule. */
+  /** The index of this run among the rule's runs. */
   readonly index: number;
   /** The parameters with elements in the run. */
   readonly ranges: readonly ParameterRange[];
-  /** The position of the first element in the states of the rule, which contain only this rule's runs. */
+  /** The index of the first element in the rule's states, which contain only this rule's runs. */
   readonly stateStart: number;
-  /** The number of the first segment among the segments of the rule's runs. */
+  /** The index of the first segment among all segments in the rule's runs. */
   readonly segmentStart: number;
 }
 
-/** Returns the number of segments in a run: one for each parameter, or one segment of padding. */
+/** Returns how many segments a run has: one per parameter, or one for a run that is only padding. */
 const countSegments = ({ ranges }: Pick<RunOfParameters, 'ranges'>): number => Math.max(1, ranges.length);
 
-/**
- * The way a parameter is updated. Parameters with the same value, compared by identity, are updated together.
- */
+/** How parameters are updated. Parameters for which the same object was chosen are updated together. */
 export interface ParameterUpdate {
   readonly optimizer: Optimizer;
-  /** True if the parameters use the decoupled learning rate of a step. */
+  /** True if the parameters use a step's decoupled learning rate. */
   readonly isDecoupled: boolean;
 }
 
@@ -47,13 +45,13 @@ interface RunsOfRule extends ParameterUpdate {
   readonly stateSize: number;
   /** Segments of the runs. */
   readonly numSegments: number;
-  /** Returns true if the rule applies to a parameter. */
+  /** Returns true if the rule updates `parameter`. */
   readonly appliesTo: (parameter: Parameter) => boolean;
 }
 
 /**
- * Divides the owned ranges into runs of parameters with the same rule. Padding belongs to the run of the
- * parameter before it. If all parameters have the same rule, the runs are the owned ranges.
+ * Divides each owned range into runs of parameters with the same rule. Padding belongs to the run of the
+ * parameter before it. If all parameters have the same rule, the runs are equal to the owned ranges.
  */
 export function runsByRule(
   { owned, ranges }: ParameterStore,
@@ -94,7 +92,7 @@ export function runsByRule(
 }
 
 interface Group {
-  /** The rule of the first parameter; absent for padding only. */
+  /** The update rule for the group's parameters. Undefined if the group is only padding. */
   readonly rule: ParameterUpdate | undefined;
   readonly start: number;
   readonly ranges: ParameterRange[];
@@ -121,29 +119,32 @@ function groupsIn(
     : [{ rule: undefined, start: held.start, ranges: [] }];
 }
 
-/** A slice of a parameter whose state is on this rank. */
+/** A slice of a parameter whose state is stored on this rank. */
 interface StateRange extends FlatRange {
   readonly values: KeptValues;
 }
 
-/** A named state of the parameters with the same update rule, for checkpoints. */
+/** One state of all parameters with the same update rule, under its name in checkpoints. */
 export interface OptimizerStateTensor extends OptimizerState {
   /** The store of the parameters. */
   readonly store: ParameterStore;
   readonly buffer: Tensor;
-  /** The factors of the segments, if the dtype has scales. */
+  /** The factors of the segments. Undefined if the dtype has no scales. */
   readonly scales: Tensor | undefined;
-  /** The slices of a parameter on this rank; undefined if the parameter's rule does not have the state. */
+  /**
+   * Returns the slices of a parameter that this rank stores, or undefined if the parameter has a different
+   * rule.
+   */
   readonly listParts: (range: ParameterRange) => readonly StateRange[] | undefined;
 }
 
 /** The group of padding without a parameter. */
 const paddingGroup: ParameterGroup = { decays: false, kind: 'vector', fanIn: 1, fanOut: 1 };
 
-/** An update rule, with the parameters of a store that it updates on this rank, and their states. */
+/** An update rule together with the parameters in a store that it updates on this rank, and their states. */
 export class RuleOfParameters {
   readonly optimizer: BoundOptimizer;
-  /** True if the parameters use the decoupled learning rate of a step. */
+  /** True if the parameters use a step's decoupled learning rate. */
   readonly isDecoupled: boolean;
   readonly states: readonly OptimizerStateTensor[];
   readonly matrices: WholeMatrices;
@@ -206,7 +207,7 @@ export class RuleOfParameters {
   }
 }
 
-/** Rejects a store with values that a rule cannot update. */
+/** Rejects a store whose values or gradients the rule cannot use. */
 function checkLayout(
   { isPrecisionAware = false }: Optimizer,
   { storesRemainders, gradientDtype }: ParameterStore,

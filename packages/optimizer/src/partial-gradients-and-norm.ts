@@ -7,14 +7,14 @@ import { copiesAlong, instancesGroup, type ParallelGroups } from './store/parall
 import type { ParameterStore } from './store/parameter-store.js';
 
 /**
- * Sums partial gradients over a group in a single operation. Each member of the group has computed a partial
- * sum of these gradients. They are the gradients of layer norms, row-parallel biases and the position
- * embedding under sequence parallelism (Korthikanti et al. 2022, section 4.2.2), and of a tied word embedding
- * on the first and the last stage of a pipeline.
+ * Sums partial gradients over a group in a single operation. Each group member has computed a partial sum of
+ * these gradients. They belong to layer norms, row-parallel biases and the position embedding under sequence
+ * parallelism (see Korthikanti et al. 2022, section 4.2.2), or to a tied word embedding on the first and the
+ * last stage of a pipeline.
  *
- * The store reduces gradients before this sum, so that its reduction can overlap with backward. The sum then
- * covers only the elements that a rank updates. Sums over tensor-parallel and data-parallel ranks commute,
- * and all ranks use the same order.
+ * The store reduces gradients before this sum, so that its reduction can overlap with the backward pass. The
+ * sum then covers only the elements that a rank updates. Sums over tensor-parallel and data-parallel ranks
+ * commute, and all ranks use the same order.
  */
 export class PartialGradients {
   readonly #store: ParameterStore;
@@ -30,8 +30,8 @@ export class PartialGradients {
     this.#group = group;
     this.#parts = ranges.flatMap((range) => listOwnedParts(store, range));
     const size = this.#parts.reduce((sum, { start, end }) => sum + end - start, 0);
-    // members of the group have the same layout, so either all members have something to sum, or no member
-    // has; a single tensor (a tied embedding, which is large) is summed in place
+    // all group members have the same layout, so either every member has something to sum, or no member has.
+    // A single tensor (a tied embedding, which is large) is summed in place
     this.#joined =
       this.#parts.length < 2
         ? undefined
@@ -60,7 +60,7 @@ export class PartialGradients {
     this.dispose();
   }
 
-  /** Calls `body` with each slice of the gradients and its view of the joined buffer. */
+  /** Calls `body` with each slice of the gradients and with a view of the slice's place in `joined`. */
   #forParts(joined: Tensor, body: (part: Tensor, place: Tensor) => void): void {
     let offset = 0;
     for (const range of this.#parts) {
@@ -72,10 +72,10 @@ export class PartialGradients {
   }
 }
 
-/** The number of gradients to convert at a time, so that they stay in the cache of a processor. */
+/** How many gradients are converted at a time, so that they stay in the processor's cache. */
 const gradientsAtATime = 2 ** 18;
 
-/** Adds the sum of squares of gradients, in float32 or bfloat16, to `output`, [1] float64. */
+/** Adds the sum of the squares of `gradients` (float32 or bfloat16) to `output`, float64 [1]. */
 export function addSquares(output: Tensor, gradients: Tensor): void {
   if (gradients.dtype === 'float32') {
     sumOfSquares({ output, input: gradients, accumulate: true });
@@ -93,10 +93,10 @@ export function addSquares(output: Tensor, gradients: Tensor): void {
 }
 
 /**
- * The norm of the gradients of all parameters of the complete model. Each value counts once: a rank counts
- * its part of every store (`counted`), and counts a parameter that other ranks also have only if it is the
- * first of these ranks. `counted` does not depend on the distributed optimizer, so that the bits do not
- * depend on it either. Squares are summed in float64, in the order of the ranks.
+ * The norm of all gradients in the complete model. Each value counts once: a rank counts its part of every
+ * store (`counted`), and counts a parameter that several ranks have only if it is the first of these ranks.
+ * `counted` does not depend on the distributed optimizer, so the bits of the norm do not depend on it either.
+ * Squares are summed in float64, in the order of the ranks.
  */
 export class GradientNorm {
   readonly #runs: readonly Tensor[];
@@ -113,8 +113,8 @@ export class GradientNorm {
   }
 
   /**
-   * Computes the square of the norm of reduced gradients, [1] float64, which stays on the device. The result
-   * is the same on all ranks, also if it is infinite or NaN. This object owns the tensor, and the next call
+   * Computes the square of the norm of reduced gradients, float64 [1], which stays on the device. The result
+   * is the same on all ranks, even if it is infinite or NaN. This object owns the tensor, and the next call
    * overwrites it.
    */
   computeSquare(): Tensor {
@@ -134,7 +134,7 @@ export class GradientNorm {
 }
 
 /**
- * Returns the longest ranges on this rank in which every element counts. Padding is zero and may be included.
+ * Returns the longest ranges whose elements all count on this rank. They may include padding, which is zero.
  */
 function countedRuns({ counted, ranges }: ParameterStore, groups: ParallelGroups): FlatRange[] {
   return counted.flatMap((part) => {
@@ -157,7 +157,8 @@ function countedRuns({ counted, ranges }: ParameterStore, groups: ParallelGroups
 }
 
 function countsHere(parameter: Parameter, groups: ParallelGroups): boolean {
-  // the stores divide the axes over which gradients are summed, within an instance
+  // within an instance, `counted` divides the elements over the ranks that sum gradients, so each element
+  // counts once; the ranks of all instances except the first count nothing
   if ((instancesGroup(groups, parameter.placement.view)?.rank ?? 0) > 0) return false;
   return parameter.copiedOver.every((axis) => (copiesAlong(groups, axis)?.rank ?? 0) === 0);
 }

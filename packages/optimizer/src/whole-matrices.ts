@@ -21,8 +21,8 @@ const computeStrides = (shape: readonly number[]): number[] =>
   shape.map((_, dim) => countElements(shape.slice(dim + 1)));
 
 /**
- * Returns a view of the box `part` in a tensor that contains the box `whole`. Both are boxes of the same
- * parameter.
+ * Returns a view of the box `part` in `tensor`, whose elements are the box `whole`. Both boxes are in the
+ * coordinates of the same parameter.
  */
 function boxIn(tensor: Tensor, { whole, part }: { whole: readonly Slice[]; part: readonly Slice[] }): Tensor {
   const strides = computeStrides(measureShape(whole));
@@ -41,15 +41,15 @@ const isSame = (left: readonly Slice[], right: readonly Slice[]): boolean =>
 
 /**
  * Gives update rules access to complete matrices whose values are sharded over ranks. An update rule first
- * writes its directions into the memory of the gradients, and gathers them. Then it reads each complete
- * matrix, and writes the result for this rank's shard back. Finally it updates the elements that this rank
+ * writes its directions into the memory of the gradients, and calls `gather`. Then it reads each complete
+ * matrix, and writes back the result for this rank's shard. Finally it updates the elements that this rank
  * owns from this result. Every rank reads the same bits. If the ranks of a store own slices of parameters,
- * each rank keeps the states for its own slice. A matrix that crosses the border of slices is read by each
- * rank that owns a part of it.
+ * each rank keeps the states for its own slice. A matrix that extends over several slices is read by every
+ * rank that owns a part.
  */
 export class WholeMatrices {
   readonly #store: ParameterStore;
-  /** The processes that share a matrix: along tp, for experts along etp. */
+  /** The ranks that share a matrix: along tp, or along etp for experts. */
   readonly #sharing: ProcessGroup | undefined;
   /** The parameters whose matrices are read. */
   readonly #parameters: readonly Parameter[];
@@ -59,8 +59,8 @@ export class WholeMatrices {
   #shared: SharedGradients | undefined;
 
   /**
-   * Selects the parameters of a store whose matrices the rule reads. `isRead` returns true for these
-   * parameters.
+   * Selects the store's parameters whose matrices the update rule reads, which are the parameters for which
+   * `isRead` returns true.
    */
   constructor(
     store: ParameterStore,
@@ -76,7 +76,7 @@ export class WholeMatrices {
     this.#parameters = all.filter((parameter) => parameter.matrices.length > 0 && isRead(parameter));
   }
 
-  /** Allocates the memory that `read` needs for these matrices, so that no step allocates memory. */
+  /** Allocates the memory that `read` needs for `matrices`, so that no step allocates memory. */
   reserve(matrices: readonly MatrixOfParameter[]): void {
     const sizes = matrices
       .filter(({ range, box }) => !isSame(box, range.parameter.slices))
@@ -90,15 +90,15 @@ export class WholeMatrices {
     this.#shards = this.#roomFor(this.#shards, Math.max(0, ...sizes.map(({ gathered }) => gathered)));
   }
 
-  /** Starts to fetch the values that the store's other ranks have written (`take`). */
+  /** Starts to fetch the values that the store's other ranks have written. `take` waits for them. */
   gather(): void {
     this.#shared = this.#store.shareGradients(this.#parameters);
   }
 
   /**
-   * Waits for the values of a bucket: the bucket that contains the store's owned range number `index`. Until
-   * the next call, `read`, `direction` and `write` use matrices in this bucket. Every rank must call this
-   * method for all owned ranges, the last range first, even if the rank reads no matrix.
+   * Waits for the bucket that contains the store's owned range at `index`. Until the next call, `read`,
+   * `direction` and `write` use matrices in this bucket. Every rank must call this method for all owned
+   * ranges, the last range first, even if the rank reads no matrix.
    */
   take(index: number): void {
     this.#shared?.take(index);
@@ -111,17 +111,18 @@ export class WholeMatrices {
   }
 
   /**
-   * Returns the direction for a range of a parameter's elements, [end - start], as it is after `write`. The
-   * caller disposes of the view.
+   * Returns the direction for the elements in `range`, [end - start], as `write` has left it. The caller
+   * disposes of the view.
    */
   direction(range: FlatRange): Tensor {
     return this.#shared!.gradient(range);
   }
 
   /**
-   * Returns a reserved matrix [outputs, inputs] float32, gathered from all ranks that share the matrix (along
-   * tp, or along etp for experts). All these ranks must call this method in the same order. The tensor is
-   * valid until the next call or `write`. The caller disposes of it.
+   * Returns the given matrix, [outputs, inputs] float32, gathered from all ranks that share it (along tp, or
+   * along etp for experts). `reserve` must have been called with the matrix before. All these ranks must call
+   * this method in the same order. The tensor is valid until the next call of `read` or `write`. The caller
+   * disposes of it.
    */
   read({ range, box }: MatrixOfParameter): Tensor {
     const { parameter } = range;
@@ -151,7 +152,7 @@ export class WholeMatrices {
     return whole;
   }
 
-  /** Writes this rank's shard of a matrix [outputs, inputs], in any floating-point dtype. */
+  /** Writes this rank's shard of `matrix`, [outputs, inputs] in any floating-point dtype. */
   write({ range, box }: MatrixOfParameter, matrix: Tensor): void {
     const { slices } = range.parameter;
     const part = intersection(box, slices);
@@ -171,8 +172,8 @@ export class WholeMatrices {
   }
 
   /**
-   * Returns the box of each rank's shard of a matrix. The list has only one box if each rank has the complete
-   * matrix.
+   * Returns the box of each rank's shard of the matrix. If each rank has the complete matrix, the list has
+   * only one box.
    */
   #listShards(
     { name, slices }: Parameter,

@@ -13,7 +13,7 @@ describe('@mtl/pipeline/schedules', () => {
       return [...text.matchAll(/ from '([^']*)'/g)].map(([, path]) => path!);
     });
     expect(imports.length).toBeGreaterThan(0);
-    // Files outside these folders may import the kernels.
+    // files outside these folders may import the kernels
     const allowed = /^@mtl\/errors$|^\.\/[^/]+$|^\.\.\/(schedules|simulator|pictures|measured)\/[^/]+$/;
     expect(imports.filter((path) => !allowed.test(path))).toEqual([]);
   });

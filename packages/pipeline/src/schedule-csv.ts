@@ -8,8 +8,8 @@ import {
 import { checkSchedule } from './simulator/check-schedule.js';
 
 /**
- * Formats the schedule in the file format of `parseScheduleCsv`. Each rank has a line with its actions in
- * order, separated by commas.
+ * Formats the schedule in the file format that `parseScheduleCsv` reads. Each rank has a line with its
+ * actions in order, separated by commas.
  */
 export function formatScheduleCsv({ actions }: PipelineSchedule): string {
   return actions.map((order) => `${order.map(formatAction).join(',')}\n`).join('');
@@ -17,15 +17,17 @@ export function formatScheduleCsv({ actions }: PipelineSchedule): string {
 
 /**
  * Parses a schedule file. Line r contains the actions of rank r - 1 in order, separated by commas. An action
- * is chunk, kind (F, B, I or W) and micro-batch, as in `0F0,0F1,0B0,0B1`; chunks and micro-batches are
+ * consists of chunk, kind (F, B, I or W) and micro-batch, as in `0F0,0F1,0B0,0B1`. Chunks and micro-batches
+ * are
  * counted from 0. Empty cells (idle slots) and blanks around a cell are skipped. Chunks are numbered in the
  * order of the model, and each belongs to the rank of its line. PyTorch's schedule files of compute actions
  * have this format.
  *
- * `name`: the name of the schedule, also in errors: the file's name
+ * `name`: the name of the schedule, which errors also show as the name of the file
  *
- * @throws ConfigurationError `MTL_SCHEDULE_CSV` with the line and cell: a cell that is not an action, a chunk
- *   in two lines, a missing chunk, or the first problem that `checkSchedule` finds
+ * @throws ConfigurationError `MTL_SCHEDULE_CSV` for a cell that is not an action, a chunk in two lines, a
+ * missing
+ *   chunk, or the first problem that `checkSchedule` finds; the message names the line and cell
  */
 export function parseScheduleCsv(text: string, { name }: { readonly name: string }): PipelineSchedule {
   const lines = text.replace(/\r?\n$/, '').split(/\r?\n/);
@@ -91,7 +93,9 @@ function readPlacement(actions: ReadonlyArray<readonly ScheduleAction[]>, name: 
   return Array.from({ length: numChunks }, (_, chunk) => ranks.get(chunk)!);
 }
 
-/** Returns the number of distinct values, which must be all integers from 0 to the largest value. */
+/**
+ * Returns the number of distinct values in `numbers`, which must be all integers from 0 to the largest value.
+ */
 function countOfAll(
   numbers: ReadonlySet<number>,
   { what, name }: { readonly what: string; readonly name: string },

@@ -1,19 +1,21 @@
 import type { Tensor, TensorOptions, TypedArray } from '@mtl/kernels';
 
 /**
- * Factors of the losses, by name. In the total of a global batch, each value of a loss is multiplied by the
- * factor. The factor is the loss scale times the weight of the loss, divided by the number of units (tokens,
- * samples) of the global batch over which this loss is a mean.
+ * The factor of each loss, by the loss's name. In the total of a global batch, each value of a loss is
+ * multiplied by its factor. The factor is the loss scale times the weight of the loss, divided by the number
+ * of units (tokens or samples) in the global batch over which this loss is a mean.
  */
 export type LossFactors = Readonly<Record<string, number>>;
 
-/** Copies host values to a device, into a tensor that the caller owns. Default for stages: `Tensor.from`. */
+/**
+ * Copies host values to a device, into a tensor that the caller owns. By default, stages use `Tensor.from`.
+ */
 export type Upload = (values: TypedArray, options: Required<TensorOptions>) => Tensor;
 
 /** A micro-batch after its stage's `load` has copied it to the device. */
 export interface LoadedBatch {
   /**
-   * Text that differs between two micro-batches if their uploads have the same shapes but their passes run
+   * A string that differs between two micro-batches whose uploads have the same shapes but whose passes run
    * different operations. Default: none.
    */
   readonly variant?: string | undefined;
@@ -22,7 +24,9 @@ export interface LoadedBatch {
 
 /** The inputs of a stage for one micro-batch. */
 export interface StageForward<Batch> {
-  /** Identifies the micro-batch until the end of its backward. Several may be in flight. */
+  /**
+   * Identifies the micro-batch until the end of its backward pass. Several micro-batches may be in flight.
+   */
   readonly microBatch: number;
   /** The data of the micro-batch. Only the first and the last stage read it. */
   readonly batch: Batch;
@@ -34,8 +38,8 @@ export interface StageForward<Batch> {
    */
   readonly input?: Tensor | undefined;
   /**
-   * True for the micro-batch whose backward completes the weight gradients of the stage in a training step.
-   * Gradients are reduced during this backward. Undefined: not known.
+   * True for the micro-batch whose backward pass completes the stage's weight gradients in a training step.
+   * Gradients are reduced during this pass. Undefined if not known.
    */
   readonly endsStep?: boolean | undefined;
   /**
@@ -58,29 +62,30 @@ export interface StageLoss {
 }
 
 /**
- * A model chunk (consecutive layers) in the form for pipeline schedules. Forward and the two halves of
- * backward are separate, so that a schedule can delay the weight half (zero bubble). A trainer does not
- * depend on the model.
+ * A model chunk (consecutive layers) in the form that pipeline schedules need. The forward pass and the two
+ * halves of the backward pass are separate, so that a schedule can delay the weight half (zero bubble). A
+ * trainer that uses this interface does not depend on the model.
  */
 export interface Stage<Batch> {
   readonly isFirst: boolean;
   readonly isLast: boolean;
-  /** Returns the shape of the boundary activations for a micro-batch. */
+  /** Returns the shape of the boundary activations for `batch`. */
   boundaryShape(batch: Batch): readonly number[];
   /**
-   * Copies the data that the passes of a micro-batch read to the device, using only `upload`, and always in
-   * the same order. Absent if passes differ in more than the values of these tensors. Such passes cannot be
-   * recorded and launched again (`GraphedStage`).
+   * Copies to the device the data that a micro-batch's passes read, using only `upload`, and always in the
+   * same order. Absent if passes differ in more than the values of these tensors. Such passes cannot be
+   * recorded and launched again (see `GraphedStage`).
    */
   load?(call: Pick<StageForward<Batch>, 'batch' | 'lossFactors'>, upload: Upload): LoadedBatch;
   /**
-   * Runs forward and keeps the tensors for backward. Returns boundary activations, except on the last stage.
+   * Runs the forward pass and keeps the tensors for the backward pass. Returns boundary activations, except
+   * on the last stage.
    */
   forward(call: StageForward<Batch>): Tensor | undefined;
   /**
-   * Runs the input half of backward: reads the gradient of forward's result (absent on the last stage) and
-   * returns the gradient of the stage's input (none on the first stage). With `weights`, also runs the weight
-   * half.
+   * Runs the input half of the backward pass: reads the gradient of the forward pass's result (absent on the
+   * last stage) and returns the gradient of the stage's input (none on the first stage). With `weights`, also
+   * runs the weight half.
    */
   backwardInput(call: {
     readonly microBatch: number;
@@ -90,13 +95,18 @@ export interface Stage<Batch> {
   /** Runs the weight half of a micro-batch after its input half. */
   backwardWeight(call: { readonly microBatch: number }): void;
   /**
-   * Returns the losses that this stage has computed for a micro-batch, after the input half of backward (or
-   * `evaluate`). Any stage may have losses. The caller disposes of the losses. Losses with the same name are
-   * summed.
+   * Returns the losses that this stage has computed for a micro-batch, after the input half of the backward
+   * pass (or after `evaluate`). Any stage may have losses. The caller disposes of the losses. Losses with the
+   * same name are summed.
    */
   takeLosses(microBatch: number): readonly StageLoss[];
-  /** Runs forward without keeping anything; the losses of the stage are ready at once (`takeLosses`). */
+  /**
+   * Runs the forward pass and keeps no activations. The stage's losses are then available from `takeLosses`.
+   */
   evaluate(call: StageForward<Batch>): Tensor | undefined;
-  /** Releases micro-batches whose backward will not run after an error: one micro-batch, or all. */
+  /**
+   * Releases the memory of micro-batch `microBatch`, whose backward pass will not run after an error.
+   * Default: all micro-batches are released.
+   */
   abandon(microBatch?: number): void;
 }

@@ -1,4 +1,7 @@
-/** Formats rows of text in aligned columns. Columns for which `isNumber` is true are aligned to the right. */
+/**
+ * Formats rows of strings in aligned columns. Columns for which `isNumber` returns true are aligned to the
+ * right.
+ */
 export function alignColumns(
   rows: readonly (readonly string[])[],
   isNumber: (column: number) => boolean = () => false,

@@ -6,7 +6,7 @@ import { peakBytesOfRun } from './memory/peak-of-run.js';
 import { matmulsOfRun } from './plan/matmuls-of-run.js';
 import { profileOperations } from './profile/profile-operations.js';
 
-/** The planner, to be passed to `train` and `runTrainingProgram` of @mtl/runs. */
+/** The planner, which callers pass to `train` and `runTrainingProgram` in @mtl/runs. */
 export const planning: RunPlanning = {
   printDryRun,
   explainOutOfMemory,

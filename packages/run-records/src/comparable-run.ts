@@ -4,7 +4,7 @@ import type { RunRecord, RunStart } from './run-record.js';
 /** A value that is compared between runs. */
 export interface ComparableValue {
   /**
-   * A key that is equal for values with the same meaning, such as two paths of files with the same content.
+   * A key that is equal for values with the same meaning, such as two paths to files with the same content.
    */
   readonly key: string;
   /** The value for display. */
@@ -14,18 +14,17 @@ export interface ComparableValue {
 /** The properties of a run that are compared. */
 export interface ComparableRun {
   /**
-   * True if the flags have the values in effect. Runs of older versions record only the flags that were
-   * given.
+   * True if the flags are the values in effect. Runs of older versions record only the flags that were given.
    */
   readonly isResolved: boolean;
   readonly flags: Readonly<Record<string, ComparableValue>>;
-  /** Further properties of the run: commit, versions, threads, layout, datasets. */
+  /** Further properties of the run, such as commit, versions, threads, layout and datasets. */
   readonly conditions: Readonly<Record<string, ComparableValue>>;
 }
 
 /**
  * Flags that are not compared: paths, flags that apply to only one start, and flags whose values are compared
- * in another form: as a condition of the run, or as another flag.
+ * in a different form, as a condition of the run or as another flag.
  */
 const notCompared = new Set([
   ...['save', 'save-hf', ...adapterExportFlags, 'load', 'ckpt-step', 'no-load-optim', 'no-load-rng'],
@@ -42,8 +41,8 @@ const notCompared = new Set([
 ]);
 
 /**
- * Flags of initial weights, which are taken from the first start, because a resumed run loads a checkpoint
- * instead.
+ * The flags for initial weights. They are taken from the first start, because a resumed run loads a
+ * checkpoint instead.
  */
 const ofFirstStart: readonly string[] = ['load-hf', ...adapterStartFlags, 'finetune'];
 
@@ -52,7 +51,7 @@ export function comparedFlags(flags: Readonly<Record<string, unknown>>): Readonl
   return Object.fromEntries(Object.entries(flags).filter(([name]) => !notCompared.has(name)));
 }
 
-/** Returns the properties of a run that are compared, from the last start in its record. */
+/** Returns the properties of a run to compare, from the last start in its record. */
 export function comparableRun({ starts }: RunRecord): ComparableRun {
   const [first, last] = [starts[0]!, starts.at(-1)!];
   const origin = last.iteration > 0 ? first : last;
@@ -73,7 +72,7 @@ export function comparableRun({ starts }: RunRecord): ComparableRun {
   };
 }
 
-/** Returns the values with their keys; undefined values are left out. */
+/** Returns the values with their keys. Undefined values are left out. */
 function comparableValues(
   values: Readonly<Record<string, unknown>>,
   findKey: (name: string) => string | undefined,
@@ -99,7 +98,7 @@ function nameOfDataset(dataset: RunStart['datasets'][number]): string {
   return `${path} (${dataset.sampledSha256.slice(0, 12)})`;
 }
 
-/** Returns the conditions of a start, by name. Each is a text of one line, or a number. */
+/** Returns the conditions of a start, by name. Each is a string with one line, or a number. */
 export function listConditions(start: RunStart): Readonly<Record<string, unknown>> {
   return {
     model: start.model,

@@ -1,29 +1,35 @@
 import type { MetricsRecord } from './metrics-records.js';
 
-/** A comparison of expert loads, which are the rows that each expert of a layer got, in two runs. */
+/**
+ * A comparison of the expert loads in two runs. An expert's load is the number of rows that it got in a
+ * layer.
+ */
 export interface ExpertLoadComparison {
   /** The number of load reports that both runs have for the same steps. */
   readonly commonReports: number;
   /**
-   * The first report in which loads differ, because tokens chose other experts. Undefined if all reports are
-   * equal.
+   * The first report in which loads differ because tokens were routed to different experts. Undefined if all
+   * reports are equal.
    */
   readonly firstDifference:
     | {
-        /** The first and the last step of the report. They are equal if every step is reported. */
+        /** The first step of the report. It equals `lastStep` if every step is reported. */
         readonly firstStep: number;
         readonly lastStep: number;
         /**
-         * The layers whose loads differ, in the order of the model, with the smallest possible number of
-         * changed choices.
+         * The layers whose loads differ, in the order of the model. `numChoices` is the smallest number of
+         * changed expert assignments that explains the difference.
          */
         readonly layers: ReadonlyArray<{ readonly layer: string; readonly numChoices: number }>;
         /**
-         * The largest relative difference between losses of the same step, before the report; undefined if
-         * there is no such step.
+         * The largest relative difference between the losses of the same step, in the steps before the
+         * report; undefined if there is no such step.
          */
         readonly largestBefore: number | undefined;
-        /** The largest relative difference between losses, from the first step of the report on. */
+        /**
+         * The largest relative difference between the losses of the same step, from the first step of the
+         * report on.
+         */
         readonly largestAfter: number | undefined;
       }
     | undefined;
@@ -34,14 +40,14 @@ interface LoadReport {
   readonly firstStep: number;
   readonly lastStep: number;
   readonly layers: readonly string[];
-  /** The number of rows, by layer and then by expert. */
+  /** The number of rows, indexed by layer and then by expert. */
   readonly loads: ReadonlyArray<readonly number[]>;
 }
 
 /**
  * Compares the loads that two runs have reported for the same steps.
  *
- * @param losses relative differences between the losses of common steps
+ * @param losses relative differences between the losses of the steps that both runs have
  * @returns undefined if the runs have no common reports, as for models without experts
  */
 export function compareExpertLoads(
@@ -99,8 +105,8 @@ const haveSameExperts = (one: LoadReport, other: LoadReport): boolean =>
   one.loads.every(({ length }, layer) => length === other.loads[layer]!.length);
 
 /**
- * Counts changed choices. A choice that moves to another expert removes a row from one expert and adds a row
- * to the other.
+ * Counts the changed expert assignments. A token that moves to a different expert removes a row from the old
+ * expert and adds a row to the new expert.
  */
 function movedChoices(one: LoadReport, other: LoadReport) {
   return one.layers.flatMap((layer, index) => {

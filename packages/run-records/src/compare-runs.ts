@@ -3,19 +3,19 @@ import { compareExpertLoads, type ExpertLoadComparison } from './compare-expert-
 import { type MetricsRecord, metricsPath, readMetricsRecords } from './metrics-records.js';
 import type { RunInformation } from './read-run.js';
 
-/** A value that differs between two runs; undefined for a run without it. */
+/** A value that differs between two runs. It is undefined for a run that does not have the value. */
 export interface Difference {
   readonly name: string;
   readonly values: readonly [unknown, unknown];
 }
 
-/** A comparison of the losses of two runs. */
+/** A comparison of two runs' losses. */
 export interface LossComparison {
   /** The number of steps that both runs have. */
   readonly commonSteps: number;
-  /** The first common step with different losses, compared bit by bit; undefined if all are equal. */
+  /** The first common step with different losses, compared bit by bit; undefined if all losses are equal. */
   readonly firstDifference: number | undefined;
-  /** The largest relative difference between losses of a common step. */
+  /** The largest relative difference between the losses of a common step, and the iteration of this step. */
   readonly largest: { readonly iteration: number; readonly relative: number } | undefined;
   /** The losses at the last common step. */
   readonly last:
@@ -27,21 +27,21 @@ export interface LossComparison {
 
 export interface RunComparison {
   /**
-   * The flags whose values differ between the last starts of the runs. Paths are not compared, and neither
-   * are flags that apply to only one start, such as --exit-interval. Files are compared by content.
+   * The flags whose values differ between the last starts of the runs. Paths and flags that apply to only one
+   * start, such as --exit-interval, are not compared. Files are compared by content.
    */
   readonly flags: readonly Difference[];
-  /** Other differences between the last starts: commit, versions, threads, layout, datasets. */
+  /** Further differences between the last starts, such as commit, versions, threads, layout and datasets. */
   readonly conditions: readonly Difference[];
   readonly losses: LossComparison;
   /**
-   * The comparison of expert loads; undefined if the runs have no loads of the same experts in the same
-   * steps.
+   * The comparison of expert loads; undefined if the runs have not reported loads for the same experts in the
+   * same steps.
    */
   readonly experts: ExpertLoadComparison | undefined;
 }
 
-/** Compares the last starts and the curves of two runs. */
+/** Compares the last starts and the loss curves of two runs. */
 export function compareRuns(runs: readonly [RunInformation, RunInformation]): RunComparison {
   const [one, other] = runs.map(({ record }) => record && comparableRun(record)) as [Compared, Compared];
   const areResolved = one?.isResolved !== false && other?.isResolved !== false;
@@ -58,9 +58,9 @@ export function compareRuns(runs: readonly [RunInformation, RunInformation]): Ru
 type Compared = ComparableRun | undefined;
 
 /**
- * Returns the values that differ. `inBoth`: true to compare only flags that both runs have. This is necessary
- * if one run records only the flags that the user gave, because the values of the other flags are then
- * unknown.
+ * Returns the values that differ. If `inBoth` is true, compares only flags that both runs have. This is
+ * necessary if one run records only the flags that the user gave, because the values of its other flags are
+ * then unknown.
  */
 function differences(
   [one = {}, other = {}]: readonly [ComparableRun['flags'] | undefined, ComparableRun['flags'] | undefined],
@@ -73,7 +73,10 @@ function differences(
     .map((name) => ({ name, values: [one[name]?.shown, other[name]?.shown] }));
 }
 
-/** Returns the key of a value. A missing switch is off. */
+/**
+ * Returns the key of the value `name`. The key of a missing value is `false`, because a missing switch is
+ * off.
+ */
 const keyIn = (values: ComparableRun['flags'], name: string): string => values[name]?.key ?? 'false';
 
 type LossesOfStep = NonNullable<LossComparison['last']>;

@@ -2,8 +2,8 @@ import { flagsOfStart } from '@mtl/configuration/saved';
 import type { RunStart } from './run-record.js';
 
 /**
- * Returns the flags, without dashes, that select the initial weights of a run, as the run's command names
- * them. For example, `mtl sft` has the flag `--model` in place of several flags.
+ * Returns the flags, without dashes, that select a run's initial weights, with the names that the run's
+ * command uses. For example, `mtl sft` has the flag `--model` instead of several flags.
  */
 export function listStartFlags({ flags, command }: Pick<RunStart, 'flags' | 'command'>): readonly string[] {
   const given = flagsOfStart.filter((name) => (flags[name] ?? false) !== false);

@@ -4,7 +4,7 @@ import { renamedLosses } from '@mtl/trainer/metrics-records';
 
 export { renamedLosses };
 
-/** A record of metrics.jsonl, with current names of losses. The record of a step has no `type`. */
+/** A metrics.jsonl record, with the current names of losses. The record of a step has no `type`. */
 export interface MetricsRecord {
   readonly type?: string;
   readonly time?: string;
@@ -20,12 +20,12 @@ export interface LastMetrics {
 }
 
 const blockBytes = 1 << 20;
-/** The largest number of bytes at the end of a file that are searched for an evaluation. */
+/** The maximum number of bytes at the end of a file that are searched for an evaluation. */
 const mostBytes = 16 << 20;
 
 /**
- * Returns the last step and the last evaluation of a metrics.jsonl, which is read from its end. Both are
- * undefined if the file does not exist.
+ * Returns the last step and the last evaluation in a metrics.jsonl. The file is read backwards from its end.
+ * Both are undefined if the file does not exist.
  */
 export function lastMetrics(path: string): LastMetrics {
   const file = open(path);
@@ -37,7 +37,7 @@ export function lastMetrics(path: string): LastMetrics {
   }
 }
 
-/** Does the same as `lastMetrics` for an open file. */
+/** Does the same as `lastMetrics`, but for an open file. */
 export function lastMetricsIn(file: number): LastMetrics {
   const { size } = fstatSync(file);
   for (let bytes = blockBytes; ; bytes *= 4) {
@@ -52,7 +52,7 @@ export function lastMetricsIn(file: number): LastMetrics {
   }
 }
 
-/** Reads all records of a metrics.jsonl; returns an empty list if the file does not exist. */
+/** Reads all records of a metrics.jsonl. Returns an empty list if the file does not exist. */
 export function readMetricsRecords(path: string): MetricsRecord[] {
   const file = open(path);
   if (file === undefined) return [];
@@ -73,8 +73,8 @@ function open(path: string): number | undefined {
 }
 
 /**
- * Parses the records in whole lines. The first line may be cut, and a running process may be writing the
- * last.
+ * Parses the records in complete lines. The first line may be cut off, and a running process may still be
+ * writing the last line.
  */
 function recordsIn(text: string): MetricsRecord[] {
   return text.split('\n').flatMap((line) => {
@@ -87,30 +87,32 @@ function recordsIn(text: string): MetricsRecord[] {
   });
 }
 
-/** Returns the path of the metrics in a run folder. */
+/** Returns the path of the metrics file in the run folder `directory`. */
 export const metricsPath = (directory: string): string => join(directory, 'metrics.jsonl');
 
-/** The loss of an evaluation; NaN if it was not finite. */
+/** An evaluation. Its loss is NaN if it was not finite. */
 interface Evaluation {
   readonly iteration: number;
   readonly loss: number;
 }
 
-/** A warning requires at least this number of evaluations after the best evaluation. */
+/** The minimum number of evaluations after the best evaluation that a warning requires. */
 const fewest = 5;
-/** A warning requires that at least this fraction of all steps so far came after the best evaluation. */
+/**
+ * The minimum fraction of all steps so far that must follow the best evaluation before a warning is given.
+ */
 const leastShare = 0.1;
-/** A warning requires that the last loss is above the best loss by at least this fraction. */
+/** The minimum fraction by which the last loss must exceed the best loss before a warning is given. */
 const leastRise = 0.01;
 
 /**
  * Returns a message if the validation loss of a run has been rising for a long time, otherwise undefined.
  *
- * The loss counts as rising if at least five evaluations and a tenth of all steps follow the best evaluation,
- * the last loss is more than 1 % above the best, and if the mean of the later half of these evaluations is
- * above the mean of the earlier half.
+ * The loss counts as rising if three conditions hold: at least five evaluations and a tenth of all steps
+ * follow the best evaluation; the last loss is more than 1 % above the best; and the mean loss of the later
+ * half of these evaluations is above the mean loss of the earlier half.
  *
- * @param all evaluations of a run, oldest first
+ * @param all the evaluations of a run, oldest first
  */
 export function risingValidation(all: readonly Evaluation[]): string | undefined {
   const evaluations = all.filter(({ loss }) => Number.isFinite(loss));

@@ -6,7 +6,7 @@ import { checkArgument, textOption } from '@mtl/errors/options';
 import { lastMetrics, type MetricsRecord, metricsPath } from './metrics-records.js';
 import { type RunRecord, type RunState, readRunRecord, runRecordPath, stateOfRun } from './run-record.js';
 
-/** The information about a run in its folder. */
+/** Information about a run, read from its folder. */
 export interface RunInformation {
   readonly name: string;
   readonly directory: string;
@@ -17,11 +17,11 @@ export interface RunInformation {
   readonly validation: MetricsRecord | undefined;
   /** The size of the folder on disk, in bytes. */
   readonly bytes: number;
-  /** The record; undefined for a run of an older version. */
+  /** The run's record; undefined for a run of an older version. */
   readonly record: RunRecord | undefined;
 }
 
-/** Returns true if a folder is a run folder: it has a record, metrics or a checkpoint. */
+/** Returns true if `directory` is a run folder, that is, if it contains a record, metrics or a checkpoint. */
 export function isRun(directory: string): boolean {
   if (existsSync(runRecordPath(directory)) || existsSync(metricsPath(directory))) return true;
   try {
@@ -34,7 +34,7 @@ export function isRun(directory: string): boolean {
 const checkpointPattern = /^iter_\d{7,}$/;
 
 /**
- * Reads a run folder.
+ * Reads the run folder `directory`.
  *
  * @throws ConfigurationError MTL_RUN_RECORD for a record that cannot be read
  */
@@ -52,8 +52,8 @@ export async function readRun(directory: string): Promise<RunInformation> {
 }
 
 /**
- * Returns the size of a folder on disk in bytes. Links count, but not their targets. A file that is removed
- * during the count counts as 0.
+ * Returns the size of a file or folder on disk, in bytes. Links count, but not their targets. A file that is
+ * removed while sizes are added counts as 0.
  */
 function bytesOnDisk(path: string): number {
   try {
@@ -70,7 +70,8 @@ function bytesOnDisk(path: string): number {
 export const runsDirectory = 'runs';
 
 /**
- * Lists the runs in a directory, sorted by name. If the directory is itself a run folder, returns this run.
+ * Returns the runs in a directory, sorted by name. If the directory itself is a run folder, returns only this
+ * run.
  *
  * @throws ConfigurationError MTL_RUN_NONE for a directory that does not exist; MTL_RUN_RECORD
  */
@@ -84,7 +85,7 @@ export async function listRuns(directory: string): Promise<RunInformation[]> {
 }
 
 /**
- * Returns the folder of a run, given its path, or its name in the directory `runs`.
+ * Returns the folder of a run. `name` is its path, or its name in the directory `runs`.
  *
  * @throws ConfigurationError MTL_RUN_NONE
  */
@@ -95,8 +96,8 @@ export function findRunDirectory(name: string): string {
 }
 
 /**
- * Returns the directory that an argument means: a path, or the name of a run in the directory `runs`. An
- * argument that is neither is returned unchanged.
+ * Returns the directory that a command-line argument means: its path, or the folder of the run with this name
+ * in the directory `runs`. An argument that is neither is returned unchanged.
  */
 export function directoryOfRuns(word: string): string {
   const named = join(runsDirectory, word);

@@ -5,7 +5,10 @@ import { ConfigurationError, MtlError } from '@mtl/errors';
 import { checkArgument, textOption } from '@mtl/errors/options';
 import { readRunRecord } from './run-record.js';
 
-/** Names of files that a run writes into its folder. Other files there belong to the user. */
+/**
+ * Patterns for the names of the files that a run writes to its folder. All other files in it belong to the
+ * user.
+ */
 const written = [
   /^iter_\d{7,}$/,
   /^(run|metrics|samples|tracking)\.jsonl?(\.\d+|\.new)?$/,
@@ -14,19 +17,19 @@ const written = [
   /^run_owner\./,
 ];
 
-/** Names of further files that a fine-tuning run writes. */
+/** Patterns for the names of further files that a fine-tuning run writes. */
 const writtenByFineTuning = [/^result\.json$/, /^predictions$/];
 
 export interface RemovedRun {
   /**
-   * The files that were kept because runs do not write files with such names. The list is empty if the folder
-   * was removed.
+   * The files that were kept because runs do not write files with these names. The list is empty if the
+   * folder was removed.
    */
   readonly left: readonly string[];
 }
 
 /**
- * Returns the files in a folder that `removeRun` would delete, and the files that it would keep.
+ * Returns the files in a run folder that `removeRun` would delete, and the files that it would keep.
  *
  * @throws ConfigurationError MTL_RUN_RECORD for a record that cannot be read
  */
@@ -42,7 +45,7 @@ export function contentsOfRun(directory: string): {
 }
 
 /**
- * Deletes a run's files, and its folder if it is then empty. During the deletion, this process owns the
+ * Deletes a run's files, and also its folder if it is then empty. During the deletion, this process owns the
  * folder, so that no run can start in it.
  *
  * @throws ConfigurationError MTL_RUN_RUNNING for a run that still runs; MTL_RUN_NONE if the path is a link;
@@ -65,7 +68,7 @@ export async function removeRun(directory: string): Promise<RemovedRun> {
   });
   try {
     const { own } = contentsOfRun(directory);
-    // the files of the ownership are deleted last
+    // the files that mark the ownership are deleted last, so that no run can start in the meantime
     const others = own.filter((name) => !name.startsWith('run_owner.'));
     for (const name of others) rmSync(join(directory, name), { recursive: true, force: true });
   } finally {

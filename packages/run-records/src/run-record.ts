@@ -12,29 +12,40 @@ const datasetSchema = z.object({
   prefix: text,
   idxBytes: count,
   binBytes: count,
-  /** SHA-256 of both sizes and of blocks of both files (see `datasetFingerprint`), in hexadecimal digits. */
+  /**
+   * The SHA-256 of both files' sizes and of blocks of both files (see `datasetFingerprint`), in hexadecimal
+   * digits.
+   */
   sampledSha256: text,
-  /** SHA-256 of all bytes of both files, if they were read whole. Absent in records of older versions. */
+  /**
+   * The SHA-256 of all bytes of both files, if they were read completely. Absent in records of older
+   * versions.
+   */
   sha256: text.optional(),
 });
 
-/** A file or folder of a task's data, with a fingerprint as for datasets. */
+/** A file or folder with a task's data, with a fingerprint similar to the fingerprint of a dataset. */
 const taskDataSchema = z.object({
   path: text,
   /** The total size of the files in bytes. */
   bytes: count,
-  /** SHA-256 of names, sizes and blocks (see `taskDataFingerprint`), in hexadecimal digits. */
+  /** The SHA-256 of names, sizes and blocks (see `taskDataFingerprint`), in hexadecimal digits. */
   sampledSha256: text,
-  /** SHA-256 of names, sizes and contents, if all files were read. Absent in records of older versions. */
+  /**
+   * The SHA-256 of names, sizes and contents, if all files were read. Absent in records of older versions.
+   */
   sha256: text.optional(),
 });
 
 const startSchema = z.object({
-  /** Time of the start in UTC, as ISO 8601. */
+  /** The time of the start in UTC, in ISO 8601 format. */
   time: text,
   host: text,
   pid: count,
-  /** The words of the command line, beginning with Node.js and the program, and its working directory. */
+  /**
+   * The words of the command line, beginning with Node.js and the program. `workingDirectory` is the
+   * directory in which it ran.
+   */
   command: z.array(text),
   workingDirectory: text,
   model: text,
@@ -44,28 +55,28 @@ const startSchema = z.object({
   /** Every flag with a value. */
   flags: z.record(text, z.unknown()),
   /**
-   * The flags that distinguish this run, with the values in effect, including values that follow from other
-   * flags. Absent in records of older versions.
+   * The flags that distinguish this run, with the values in effect, including values that are derived from
+   * other flags. Absent in records of older versions.
    */
   resolved: z.record(text, z.unknown()).optional(),
   /** Checksums of the files that flags name, by flag (see `contentsOfFlags`). */
   contents: z.record(text, text).optional(),
-  /** SHA-256 of all bytes of the files that were read whole. Absent in records of older versions. */
+  /** The SHA-256 of all bytes of the files that were read completely. Absent in records of older versions. */
   contentsSha256: z.record(text, text).optional(),
   /** The iteration from which the run continued; 0 for a new run. */
   iteration: count,
   trainIterations: count,
   /**
-   * The commit of the checkout from which the program was run, with `-dirty` if files were changed; null
-   * outside of a checkout.
+   * The commit of the checkout from which the program was run, followed by `-dirty` if files were changed.
+   * Null outside of a checkout.
    */
   commit: text.nullable(),
   versions: z.object({ mtl: text, node: text, onednn: text }),
   instructionSet: text,
   device: text,
-  /** CPU threads of rank 0, and the reason for the number. */
+  /** The number of CPU threads of rank 0, and the reason for this number. */
   threads: z.object({ count, reason: text }),
-  /** The algorithms that were chosen for matmuls, and the platform; absent if none were chosen. */
+  /** The algorithms that were chosen for matmuls, and the platform. Absent if none were chosen. */
   matmuls: z.object({ platform: text, choices: z.record(text, text) }).optional(),
   layout: z.object({
     worldSize: count,
@@ -73,8 +84,8 @@ const startSchema = z.object({
     pipeline: count,
     data: count,
     /**
-     * The number of processes over which the experts of a layer are sharded, and the number that share one
-     * expert. Absent without experts.
+     * The number of processes over which a layer's experts are sharded. `expertTensor` is the number of
+     * processes that share one expert. Both are absent without experts.
      */
     expert: count.optional(),
     expertTensor: count.optional(),
@@ -84,12 +95,16 @@ const startSchema = z.object({
   end: z
     .object({
       time: text,
-      /** `done`, `failed`, or why it ended early: a signal, `exit-interval`, `deadline`, `data`. */
+      /**
+       * `done`, `failed`, or the reason for ending early: a signal, `exit-interval`, `deadline`, `data`,
+       * `early-stopping`, `left` if the program left the loop over the steps, or the reason that an extension
+       * gave.
+       */
       reason: text,
       iteration: count,
-      /** The code and message of the error that ended it. */
+      /** The code and message of the error that ended this start. */
       error: text.optional(),
-      /** The remedy of the error; absent if it has none, and in records of older versions. */
+      /** The error's remedy; absent if the error has none, and in records of older versions. */
       remedy: text.optional(),
     })
     .optional(),
@@ -103,7 +118,8 @@ const schema = z.object({
 });
 
 /**
- * All records of a run except its curves. The run.json in the run's folder contains the same record.
+ * The record of a run: everything that is recorded except its curves. The run.json in the run's folder has
+ * the same content.
  */
 export type RunRecord = z.infer<typeof schema>;
 /** A start of a run. */
@@ -111,14 +127,14 @@ export type RunStart = RunRecord['starts'][number];
 
 /** A dataset in a record. */
 export type DatasetRecord = z.infer<typeof datasetSchema>;
-/** A file or folder of a task in a record. */
+/** A file or folder with a task's data, as described in a run's record. */
 export type TaskDataRecord = z.infer<typeof taskDataSchema>;
 
-/** Returns the path of the record in a run folder. */
+/** Returns the path of the record in the run folder `directory`. */
 export const runRecordPath = (directory: string): string => join(directory, 'run.json');
 
 /**
- * Returns the record of a run; undefined for a folder without one.
+ * Returns the record in the run folder `directory`; undefined if the folder has no record.
  *
  * @throws ConfigurationError MTL_RUN_RECORD for a record that cannot be read
  */
@@ -135,9 +151,9 @@ export function readRunRecord(directory: string): RunRecord | undefined {
 }
 
 /**
- * Parses the record of a run, from the text of its run.json.
+ * Parses a run's record from the content of its run.json.
  *
- * `path`: the name of the file in errors
+ * `path`: the file name that errors contain
  *
  * @throws ConfigurationError MTL_RUN_RECORD
  */
@@ -152,9 +168,9 @@ export function parseRunRecord(text: string, { path }: { readonly path: string }
 }
 
 /**
- * Writes the record of a run atomically.
+ * Writes a run's record atomically.
  *
- * @throws ConfigurationError MTL_RUN_RECORD if it cannot be written
+ * @throws ConfigurationError MTL_RUN_RECORD if the record cannot be written
  */
 export function writeRunRecord(directory: string, record: RunRecord): void {
   const path = runRecordPath(directory);
@@ -180,13 +196,14 @@ function unreadable(path: string, why: string, cause: unknown): ConfigurationErr
 }
 
 /**
- * The state of a run. `running`: a process owns its folder. `finished`: it reached its last iteration, or the
- * validation loss had stopped falling. `stopped`: it ended regularly before that, and can be resumed.
- * `failed`: an error ended it, or a signal that cannot be caught. `unknown`: it has no record.
+ * The state of a run. `running`: a process owns its folder. `finished`: it reached its last iteration, or
+ * ended early because the validation loss had stopped falling. `stopped`: it ended regularly before its last
+ * iteration, and can be resumed. `failed`: it was ended by an error, or by a signal that cannot be caught.
+ * `unknown`: it has no record.
  */
 export type RunState = 'running' | 'finished' | 'stopped' | 'failed' | 'unknown';
 
-/** Returns the state of a run from its record, if no process owns its folder. */
+/** Returns a run's state according to its record. Valid only if no process owns the run's folder. */
 export function stateOfRun(record: RunRecord | undefined): Exclude<RunState, 'running'> {
   if (record === undefined) return 'unknown';
   const reason = record.starts.at(-1)!.end?.reason;

@@ -16,7 +16,7 @@ import { trackedRun } from './run-record.js';
 export interface SendRunOptions {
   /** The run folder. */
   readonly directory: string;
-  /** The environment variables, which contain the keys of services. */
+  /** The environment variables, which contain the credentials for the services. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly onMessage: (text: string) => void;
 }

@@ -5,9 +5,9 @@ import { findFlips, readRoutings } from './routing.mjs';
 import { readStates } from './states.mjs';
 
 /**
- * Reads the output of a run: losses and gradient norms by step, gradients of the first step by name, and the
- * experts of each token. If the run followed the states of a single process, also reads the differences of
- * states.
+ * Reads a run's output: losses and gradient norms by step, gradients of the first step by name, and the
+ * experts of each token. If the run started its steps from the states of a single process, also reads the
+ * differences of states.
  */
 export async function readRun({ metrics, gradients }) {
   const steps = readFileSync(metrics, 'utf8')
@@ -28,12 +28,12 @@ export async function readRun({ metrics, gradients }) {
 }
 
 /**
- * Returns the largest relative differences of losses and norms between two runs, and the step in which a
- * token first chooses another expert. Only steps before it are compared.
+ * Returns the largest relative differences of losses and norms between two runs, and the first step in which
+ * a token chooses different experts. Only earlier steps are compared.
  */
 export function compareRuns(run, reference) {
   const [flip] = findFlips(run.routings, reference.routings);
-  // another expert for a token changes results by more than rounding
+  // a different expert for a token changes results by more than rounding
   const comparable = reference.steps.slice(0, flip?.isNearTie ? flip.iteration - 1 : undefined);
   const largest = (name) =>
     Math.max(0, ...comparable.map((step, index) => relative(run.steps[index]?.[name], step[name])));
@@ -47,13 +47,16 @@ export function compareRuns(run, reference) {
   return { loss, gradientNorm: largest('grad_norm'), gradients, flip };
 }
 
-/** Returns the name lm_loss. For a model with several losses, also returns the other losses and the total. */
+/**
+ * Returns the names of the losses: lm_loss and, for a model with several losses, the further losses and the
+ * total.
+ */
 const listLosses = ({ steps }) => Object.keys(steps[0]).filter((name) => name.endsWith('_loss'));
 
 /**
- * Compares steps of a layout with steps of a single process that start from the same states. Returns the
+ * Compares the steps of a layout with a single process's steps that start from the same states. Returns the
  * largest relative differences of losses, of norms, and of the states after the step. Steps in which a token
- * chooses another expert are returned separately.
+ * chooses different experts are returned separately.
  */
 export function compareSteps(run, reference) {
   const flips = findFlips(run.routings, reference.routings);

@@ -2,7 +2,7 @@ import { scale, sumOfSquares, Tensor } from '@mtl/kernels';
 import { listOwnedParts } from '@mtl/optimizer';
 
 /**
- * Injects a fault into a training run. Each fault is a mistake that programmers could make. For fault
+ * Injects the given fault into a training run. Each fault is a mistake that programmers could make. For fault
  * injection only.
  */
 export function faultyTraining(training, fault) {
@@ -29,7 +29,7 @@ export function faultyTraining(training, fault) {
   if (fault === 'forget-highest-scores' && isSecond) forgetHighestScores(training);
 }
 
-/** Shifts the global numbers of this rank's samples. These numbers determine all dropout masks. */
+/** Shifts the global indices of this rank's samples. These indices determine all dropout masks. */
 function shiftSamples({ part }) {
   const [stage] = part.stages.values();
   const forward = stage.forward.bind(stage);
@@ -39,17 +39,23 @@ function shiftSamples({ part }) {
   };
 }
 
-/** Leaves each rank's slices of gradients without the gradients of the other ranks. */
+/** Leaves the other ranks' gradients out of each rank's gradient slices. */
 function dropScatteredSums({ optimizer }) {
   for (const { group } of optimizer.stores) group.reduceScatter = () => ({ wait: () => {}, isDone: true });
 }
 
-/** Keeps gathered values after an optimizer step, although the next pass must gather the updated values. */
+/**
+ * Keeps the old gathered values after an optimizer step, although the next pass must gather the updated
+ * values.
+ */
 function keepStaleValues({ optimizer }) {
   for (const store of optimizer.stores) store.publish = () => {};
 }
 
-/** Leaves only the last micro-batch in the slices of gradients, as if a sum replaced what the slices have. */
+/**
+ * Keeps only the last micro-batch in the gradient slices, as if each sum replaced the previous content of the
+ * slices.
+ */
 function keepLastMicroBatch({ part, optimizer }) {
   for (const stage of part.stages.values()) {
     const forward = stage.forward.bind(stage);
@@ -60,7 +66,7 @@ function keepLastMicroBatch({ part, optimizer }) {
   }
 }
 
-/** Makes this rank use a wrong dropout mask in one layer: the mask of another place in the model. */
+/** Makes this rank use a wrong dropout mask in one layer: the mask of a different place in the model. */
 function shiftOneMask({ part }) {
   const [stage] = part.stages.values();
   const [, block] = stage.blocks;
@@ -76,8 +82,8 @@ function shiftOneMask({ part }) {
 }
 
 /**
- * Shifts labels after a sequence is divided. The last label of each chunk is then wrong, because it should be
- * the first token of the next chunk.
+ * Shifts labels only after a sequence is sharded. The last label of each chunk is then wrong, because it
+ * should be the first token of the next chunk.
  */
 function shiftLabelsOfChunks({ part }) {
   for (const stage of part.stages.values()) {
@@ -103,7 +109,10 @@ function countTokensOfCopies({ trainer }) {
   Object.defineProperty(trainer.ranks, 'isFirstOfSequence', { get: () => true });
 }
 
-/** Makes the dropout of hidden states count positions from this rank's first position, not the sequence's. */
+/**
+ * Makes the dropout of hidden states count positions from this rank's first position, instead of the
+ * sequence's first position.
+ */
 function dropByLocalPosition({ part }) {
   for (const stage of part.stages.values()) {
     const { sequence } = stage;
@@ -123,8 +132,8 @@ function dropByLocalPosition({ part }) {
 }
 
 /**
- * Gives each layer of this stage the attention window of the next layer, as if this stage began with another
- * layer.
+ * Gives each layer of this stage the attention window of the next layer, as if the stage began one layer
+ * later.
  */
 function countLayersOfStages({ part }) {
   for (const { blocks } of part.stages.values()) {
@@ -153,7 +162,7 @@ function leaveScoresUncapped({ part }) {
     });
 }
 
-/** Leaves the highest scores of this rank's heads out of the maximum over ranks. */
+/** Leaves the highest scores of this rank's heads out of the maximum over all ranks. */
 function forgetHighestScores({ part }) {
   for (const { headScores } of part.stages.values()) {
     for (const scores of headScores) {
@@ -163,7 +172,7 @@ function forgetHighestScores({ part }) {
   }
 }
 
-/** Leaves out this rank's contribution to the gradients of the sinks. */
+/** Leaves this rank's contribution out of the gradients of the attention sinks. */
 function dropSinkGradients({ optimizer, part }) {
   const sinks = part.parameters.filter(({ name }) => name.endsWith('softmax_offset'));
   afterReduction(
@@ -175,7 +184,7 @@ function dropSinkGradients({ optimizer, part }) {
   );
 }
 
-/** Passes this stage the activations of the previous micro-batch. */
+/** Gives this stage the activations of the previous micro-batch as its input. */
 function useStaleInput({ part }) {
   const [stage] = part.stages.values();
   const forward = stage.forward.bind(stage);
@@ -209,7 +218,10 @@ function countTiedWeightTwice({ optimizer, processes, part }) {
   addToNorm(processes, () => share * squares(optimizer, head));
 }
 
-/** Counts the gradients of all instances in the gradient norm, instead of only the first instance's. */
+/**
+ * Counts the gradients of all instances in the gradient norm, although only the first instance must be
+ * counted.
+ */
 function countInstances({ optimizer, processes, part }) {
   if (processes.groups.dpInstances.rank === 0) return;
   addToNorm(processes, () =>
@@ -217,7 +229,7 @@ function countInstances({ optimizer, processes, part }) {
   );
 }
 
-/** Adds a number to this rank's sum of squares for the gradient norm. */
+/** Adds the result of `compute` to this rank's sum of squares for the gradient norm. */
 function addToNorm({ groups }, compute) {
   groups.world = new Proxy(groups.world, {
     get(target, property) {
@@ -244,7 +256,7 @@ function dropExpertCounts({ part }) {
   }
 }
 
-/** Moves the expert biases by twice the rate, as if each step moved them twice. */
+/** Doubles the update rate of the expert biases, as if each step updated them twice. */
 function moveBiasesTwice({ part }) {
   for (const load of listLoads(part)) load.updateRate *= 2;
 }
@@ -275,7 +287,9 @@ function skipSharedGateSum({ optimizer, part }) {
   );
 }
 
-/** Calls `before` immediately before each reduction of gradients, and `after` immediately after it. */
+/**
+ * Calls `before` immediately before each reduction of gradients, and `after` immediately after the reduction.
+ */
 function afterReduction(optimizer, after, before = () => {}) {
   const reduce = optimizer.reduceGradients.bind(optimizer);
   const launch = optimizer.launchStep.bind(optimizer);
@@ -301,7 +315,7 @@ function findHead({ stages }) {
 const findStore = ({ stores }, parameter) =>
   stores.find(({ ranges }) => ranges.some((range) => range.parameter === parameter));
 
-/** Returns the sum of squares of the gradient slice that this rank has reduced. */
+/** Returns the sum of squares of the parameter's gradient slice that this rank has reduced. */
 function squares(optimizer, parameter) {
   const output = Tensor.zeros({ shape: [1], dtype: 'float64', device: 'cpu' });
   const store = findStore(optimizer, parameter);

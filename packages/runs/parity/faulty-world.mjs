@@ -34,7 +34,7 @@ function faultyGroup(group, fault) {
         const { name } = target;
         // Instances send each other only gradients.
         if (fault === 'drop-instance-sums' && name === 'dpInstances') return done;
-        // long float32 vectors along dp are buckets of gradients
+        // long float32 vectors in the dp group are buckets of gradients
         if (
           fault === 'drop-gradient-reduce' &&
           name === 'dp' &&
@@ -47,7 +47,7 @@ function faultyGroup(group, fault) {
         if (name === 'tp' && tensor.shape.length === 3 && ++numSums === 3 && fault === 'drop-tensor-reduce') {
           return done;
         }
-        // with two pipeline stages, the group of the first and the last stage contains all stages
+        // with two pipeline stages, the embedding group (first and last stage) contains all stages
         const isAlongPipeline = name === 'pp' || name === 'embedding';
         if (fault === 'skip-tied-sum' && isAlongPipeline && tensor.dtype === 'float32') return done;
         // sums of partial gradients are single vectors
@@ -61,8 +61,8 @@ function faultyGroup(group, fault) {
 }
 
 /**
- * Subtracts some counted tokens from the numbers that a rank shares before a step. In the shared numbers, the
- * tokens follow the number of ranks without data. The sum after the passes is not changed: there, this
+ * Subtracts some counted tokens from the values that a rank shares before a step. In these values, the token
+ * count follows the number of ranks without data. The sum after the passes is not changed: there, this
  * position is the peak memory on rank 0, and 0 on other ranks.
  */
 function shrinkCount(tensor) {
@@ -71,7 +71,7 @@ function shrinkCount(tensor) {
   if (values[1] > 1) tensor.write(values.map((value, at) => (at === 1 ? value - 7 : value)));
 }
 
-/** Returns a receive function that discards the received data: the block is 0. */
+/** Returns a receive function that discards the received data, so that the caller's tensor stays 0. */
 function receiveNothing(group) {
   return (tensor, options) => {
     const { shape, dtype, device } = tensor;
@@ -110,7 +110,7 @@ function swapTwoMessages(group) {
   };
 }
 
-/** Leaves out the last gradient of a vector: the bias of the final norm, of 64 values. */
+/** Leaves out the last gradient in a vector: the gradient of the final norm's bias, which has 64 values. */
 function sumAllButTheLast(group, tensor) {
   const last = { offset: tensor.size - 64, shape: [64] };
   const own = tensor.view(last).read();

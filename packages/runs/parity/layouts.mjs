@@ -1,6 +1,6 @@
 /**
- * The layouts of processes that `npm run dev -- parity` compares with a single process: a list by default,
- * and all combinations with `--all`. A layout has sizes along the axes of the mesh, traits and a precision.
+ * The process layouts that `npm run dev -- parity` compares with a single process: by default a short list,
+ * with `--all` all combinations. A layout has sizes along the axes of the mesh, traits and a precision.
  * Dropout is 0.1 in every layout.
  */
 
@@ -10,7 +10,7 @@ import { mergeOptions } from '@mtl/configuration/testing/merge-options';
  * @typedef {object} ParityLayout
  * @property {'gpt' | 'bert' | 'llama' | 'qwen-moe' | 'deepseek'} model
  * @property {string} name
- * @property {Readonly<Record<string, number>>} sizes sizes along axes of the mesh above 1
+ * @property {Readonly<Record<string, number>>} sizes the sizes above 1, along the axes of the mesh
  * @property {readonly string[]} traits
  * @property {'fp32' | 'bf16'} precision
  * @property {number} numProcesses
@@ -28,7 +28,7 @@ const otherSizeOptions = {
   etp: 'expertTensorParallelSize',
 };
 
-/** Traits of a layout other than sizes, and the options that enable them. */
+/** Traits of a layout (everything except its sizes), and the options that enable them. */
 export const traits = {
   'sequence parallel': { layout: { sequenceParallel: true } },
   'distributed optimizer': {
@@ -68,7 +68,7 @@ const schedule = (name, numChunks) => ({
     ...(numChunks === undefined ? {} : { numVirtualStagesPerPipelineRank: numChunks }),
   },
 });
-/** Schedules of a pipeline, with the chunks of each stage. */
+/** Pipeline schedules, with the number of chunks on each stage. */
 const schedules = {
   gpipe: { numChunks: 1, options: schedule('gpipe') },
   '1f1b': { numChunks: 1, options: schedule('1f1b') },
@@ -103,17 +103,17 @@ const [softCaps, qkClip, partlyRotated, groups] = [
   'rotation of a part of each head',
   'groups of 2 heads',
 ];
-/** Sequences contain several documents, which do not attend to each other. */
+/** The trait of layouts whose sequences contain several documents, which do not attend to each other. */
 export const documents = 'documents';
 traits[normAfter] = { model: { layerNormPlacement: 'post' } };
-// the number of counted tokens also differs along the sequence
+// with this trait, the number of counted tokens also differs between the chunks of a sequence
 traits[documents] = { data: { resetAttentionMask: true, resetPositionIds: true, eodMaskLoss: true } };
 traits[window] = { model: { windowSize: '9,0' } };
 traits[someWindows] = { model: { windowSize: '9,0', windowAttnSkipFreq: '2' } };
 traits[sinks] = { model: { softmaxType: 'learnable' } };
 traits[zeroSinks] = { model: { softmaxType: 'off-by-one' } };
 traits[someRotated] = { model: { noRopeFreq: '2' } };
-// among the scores and logits of so small a model
+// these caps are within the range of the scores and logits of so small a model
 traits[softCaps] = { model: { attnLogitSoftcapping: 0.1, finalLogitSoftcapping: 5 } };
 // Weights larger than usual give scores of about 1. In some heads and steps, the highest score is above the
 // threshold; in others, it is below. This trait is not used for models with Llama blocks, because they set
@@ -125,22 +125,29 @@ traits[qkClip] = {
 // 4 of 10 features of a head, or 6 of 16
 traits[partlyRotated] = { model: { positionEmbeddingType: 'rope', rotaryPercent: 0.4 } };
 traits[groups] = { model: { groupQueryAttention: true, numQueryGroups: 2 } };
-/** Traits that give layers separate windows, sinks, rotations, caps or groups of heads. */
+/**
+ * Traits that give individual layers their own windows, attention sinks, rotations, soft caps or groups of
+ * heads.
+ */
 export const traitsOfLayers = [
   ...[someWindows, sinks, zeroSinks, someRotated],
   ...[softCaps, qkClip, partlyRotated, groups],
 ];
-/** Traits that the single-process reference run of a layout has too. */
+/** Traits that a layout shares with its single-process reference run. */
 export const traitsOfBoth = [normAfter, documents, window, ...traitsOfLayers];
 
-/** Layers of the model: enough for eight stages in a pipeline, or for all chunks of a pipeline with more. */
+/**
+ * Returns the number of layers of the model: enough for a pipeline of eight stages, or for all chunks of a
+ * pipeline that has more than eight.
+ */
 const chooseNumLayers = ({ pp }, with_) =>
   pp === undefined ? 2 : Math.max(8, ...with_.map((trait) => pp * (schedules[trait]?.numChunks ?? 1)));
-/** Layers of the deepest models: more would take longer and prove little more. */
+/** The number of layers of the deepest models. More layers would take longer and prove little more. */
 const mostLayers = 16;
 
 /**
- * @param sizes along tp, cp, pp and dp, and for experts along ep and etp. Default: 1; for etp the size of tp
+ * @param sizes along tp, cp, pp and dp, and for experts along ep and etp. Each defaults to 1, except etp,
+ * which defaults to the size of tp
  */
 function layout(sizes, with_ = [], precision = 'fp32') {
   const { tp = 1, cp = 1, pp = 1, dp = 1 } = sizes;
@@ -180,9 +187,9 @@ const bert = (layoutOfGpt) => ({
 });
 
 /**
- * Weights are initialized with 0.05. With 0.02, RMSNorm multiplies gradients of the small residual stream so
- * much that norms reach 18. Steps with such norms amplified rounding from 1e-8 to 1e-1, although only the
- * order of sums differed.
+ * Weights are initialized with a standard deviation of 0.05. With 0.02, RMSNorm multiplies gradients of the
+ * small residual stream so much that norms reach 18. Steps with such norms amplified rounding from 1e-8 to
+ * 1e-1, although only the order of sums differed.
  */
 const llamaBlocks = {
   model: {
@@ -200,7 +207,7 @@ const llamaBlocks = {
     untieEmbeddingsAndOutputWeights: true,
   },
 };
-/** Returns a layout of a GPT with blocks of Llama. Its reference run has the same blocks. */
+/** Returns a layout of a GPT with Llama blocks. Its reference run has the same blocks. */
 const llama = (layoutOfGpt) => ({
   ...layoutOfGpt,
   model: 'llama',
@@ -253,7 +260,7 @@ const withExperts = (model, name, options) => (layoutOfGpt) => ({
 });
 const qwen = withExperts('qwen-moe', 'Qwen-MoE', qwenExperts);
 const deepseek = withExperts('deepseek', 'DeepSeek', deepseekExperts);
-/** The options that distinguish models. A single-process run needs them as well. */
+/** The options that distinguish the models. The single-process runs also need them. */
 export const modelOptions = {
   gpt: {},
   bert: { model: { kind: 'bert' } },
@@ -262,12 +269,14 @@ export const modelOptions = {
   deepseek: deepseekExperts,
 };
 
-/** Marks the layouts of `--few`, which CI runs. Together they cover every axis, model and precision. */
+/**
+ * Marks the layouts that `--few` selects and CI runs. Together they cover every axis, model and precision.
+ */
 const few = (layoutOrFault) => ({ ...layoutOrFault, isOfFew: true });
 
 /**
- * Layouts with experts: every axis and the axes of experts, both dispatchers, all recomputations,
- * micro-batches of two sizes.
+ * Layouts with experts. They cover every axis, including the axes of experts, both dispatchers, all kinds of
+ * recomputation, and micro-batches of two sizes.
  */
 const expertLayouts = [
   qwen(layout({}, [full])),
@@ -301,9 +310,9 @@ const expertLayouts = [
 ];
 
 /**
- * Layouts with context parallelism. They cover every other axis, every type of communication, masks that hide
- * different amounts in the chunks of a sequence, and every kind of recomputation. Chunks have 8 positions
- * with two processes, and 4 positions with four processes.
+ * Layouts with context parallelism. They cover every further axis, every type of communication, masks that
+ * hide different amounts in the chunks of a sequence, and every kind of recomputation. Chunks have 8
+ * positions with two processes, and 4 positions with four processes.
  */
 const contextLayouts = [
   layout({ cp: 2 }),
@@ -351,7 +360,7 @@ const contextLayouts = [
   layout({ tp: 2, cp: 2 }, [sequence, gatheredKeys], 'bf16'),
 ];
 
-/** Layouts whose ranks shard parameters completely, with every axis and recomputation. */
+/** Layouts whose ranks shard parameters completely, for every axis and kind of recomputation. */
 const shardedLayouts = [
   few(layout({ dp: 2 }, [sharded])),
   layout({ dp: 2 }, [sharded, full]),
@@ -374,7 +383,7 @@ const shardedLayouts = [
   deepseek(layout({ dp: 4, ep: 2 }, [sharded, full])),
 ];
 
-/** Layouts whose ranks have all values and divide gradients: every axis and model. */
+/** Layouts whose ranks have all values and shard only gradients, for every axis and model. */
 const dividedLayouts = [
   few(layout({ dp: 2 }, [dividedGradients])),
   layout({ dp: 4 }, [dividedGradients, full, inPairs]),
@@ -409,8 +418,8 @@ const hybridLayouts = [
 ];
 
 /**
- * Layouts whose layers have different windows, sinks and rotations, with every axis and every type of
- * communication.
+ * Layouts whose layers have different windows, attention sinks and rotations, with every axis and every type
+ * of communication.
  */
 const layersOfTheirOwn = [
   few(layout({ tp: 2 }, [sequence, someWindows, sinks, full])),
@@ -460,8 +469,8 @@ const layersOfTheirOwn = [
 /**
  * The default layouts of the command. In float32, where bounds are tight, every pair of values of mesh,
  * sequence parallelism, optimizer and recomputation occurs. In bf16, every mesh occurs, and every pair of
- * values of the other three. Faults that occur only with a combination of three values are tested with
- * `allLayouts`. A test counts the pairs.
+ * values of sequence parallelism, optimizer and recomputation. `allLayouts` also tests faults that occur only
+ * with a combination of three values. A test counts the pairs.
  *
  * @type {readonly ParityLayout[]}
  */
@@ -504,14 +513,14 @@ export const layouts = [
   layout({ pp: 4, tp: 2 }, ['breadth-first of 2 chunks']),
   layout({ pp: 8 }, ['1f1b']),
   few(layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full], 'bf16')),
-  // BERT: every axis, the last of several chunks, both positions of layer norm
+  // BERT with every axis, the last of several chunks, and both positions of layer norm
   bert(layout({ tp: 2 }, [sequence, full])),
   bert(layout({ dp: 2 }, [distributed])),
   bert(layout({ tp: 2, dp: 2 }, [sequence, normAfter])),
   bert(layout({ pp: 2 }, ['1f1b', 'balanced layers'])),
   few(bert(layout({ pp: 2, tp: 2, dp: 2 }, ['interleaved of 2 chunks', sequence, distributed, full]))),
   bert(layout({ pp: 2, tp: 2 }, ['zb-h1', sequence], 'bf16')),
-  // blocks of Llama: every axis, the last of several chunks
+  // Llama blocks with every axis and the last of several chunks
   llama(layout({ tp: 2 })),
   llama(layout({ tp: 4 }, [sequence, full])),
   llama(layout({ dp: 2 }, [distributed, selective])),
@@ -561,7 +570,7 @@ export const allLayouts = [
 
 /**
  * Returns every schedule on every suitable mesh, first without traits and then with all traits that the mesh
- * allows. In bf16, only with all traits.
+ * allows. In bf16, each occurs only with all traits.
  */
 function listPipelines(meshes) {
   return meshes.flatMap((sizes) => {
@@ -598,7 +607,8 @@ function crossMeshes({ meshes, recomputations }) {
 }
 
 /**
- * Injected faults that must be noticed, with a layout in which each can happen and the check that must fail.
+ * Injected faults that must be noticed. Each has a layout in which the fault can happen, and the check that
+ * must fail.
  *
  * @type {readonly Fault[]}
  */
@@ -643,7 +653,7 @@ export const faults = [
   },
   few({ fault: 'shift-one-mask', noticedBy: 'gradients', ...layout({ pp: 2 }, ['zb-v']) }),
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2, tp: 2 }, ['zb-h2', sequence]) },
-  // the deep layouts, the wide layouts and the layouts of three axes
+  // deep layouts, wide layouts and layouts with three axes
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 8 }, ['1f1b']) },
   { fault: 'use-stale-input', noticedBy: 'gradients', ...layout({ pp: 4 }, ['interleaved of 4 chunks']) },
   {
@@ -703,23 +713,24 @@ export const faults = [
 ];
 
 /**
- * Bounds for the largest relative difference to a single process, over all steps. For the gradients of step
- * 1, the difference of a parameter is the norm of the difference divided by the norm.
+ * Returns the bounds for the largest relative difference from a single process, over all steps. For the
+ * gradients of step 1, the difference of a parameter is the norm of the difference divided by the norm of the
+ * gradient.
  *
  * float32: rounding alone was measured at 2e-7 (loss) and 2e-6 (gradient norm). bfloat16 has 8 bits, so a
  * value has an error of up to 2^-8, with a root mean square of 1.6e-3. With tensor parallelism, each process
  * rounds its partial sum before the sums are added. This adds about the same error independently at 9 sums: 2
  * in forward and 2 in backward for each of 2 layers, and 1 for the head. The total is sqrt(9) x 1.6e-3 = 5e-3
- * (measured: 6e-3). Four times this error is more than rounding. Data parallelism sums float32 gradients of
- * activations with the same bits, so it has the bound of float32. Context parallelism sums gradients of keys
- * and values in another order before they are rounded.
+ * (measured: 6e-3). The bound is four times this error, so that only more than rounding exceeds it. Data
+ * parallelism sums float32 gradients of activations with the same bits, so it has the bound of float32.
+ * Context parallelism sums gradients of keys and values in a different order before they are rounded.
  */
 export function chooseBounds({ model, precision, sizes }) {
   if (precision === 'fp32') return { loss: 2e-6, gradientNorm: 2e-5, gradients: 1e-5 };
-  // The Llama has 8 layers here, and norms of queries and keys with 10 weights, whose gradients are sums of
-  // terms with both signs. In a single process, these gradients in bfloat16 differ from float32 by 1.5e-2 to
-  // 3.5e-2. With two processes they differ by up to 3.8e-2 from a single process in bfloat16, by up to 2.9e-2
-  // from float32, and by 3e-6 if everything is in float32.
+  // Here, the Llama model has 8 layers, and norms of queries and keys with 10 weights, whose gradients are
+  // sums of terms with both signs. In a single process, these gradients in bfloat16 differ from float32 by
+  // 1.5e-2 to 3.5e-2. With two processes they differ by up to 3.8e-2 from a single process in bfloat16, by up
+  // to 2.9e-2 from float32, and by 3e-6 if everything is in float32.
   const rounding = model === 'llama' ? 8e-2 : 2e-2;
   return {
     loss: 2e-3,
@@ -730,9 +741,9 @@ export function chooseBounds({ model, precision, sizes }) {
 
 /**
  * Bounds for a step that begins with the state of a single process, in float32. They limit the largest
- * relative difference of losses, of the gradient norm, and of the state after the step, relative to the
- * step's change (`readStates`). Rounding alone was measured at 3e-8, 2e-6 and 9e-6 in 100 steps of mixtures
- * of experts with 8 layers, the deepest models. The smallest differences of injected faults beyond the bounds
- * were 6e-6, 6e-6 and 2e-4.
+ * relative difference of the losses, of the gradient norm, and of the state after the step. The difference of
+ * the state is relative to the change that the step makes (see `readStates`). Rounding alone was measured at
+ * 3e-8, 2e-6 and 9e-6 in 100 steps of mixture-of-experts models with 8 layers, the deepest models. Among the
+ * injected faults that exceed the bounds, the smallest differences were 6e-6, 6e-6 and 2e-4.
  */
 export const boundsOfOneStep = { loss: 2e-7, gradientNorm: 5e-6, state: 1e-4 };

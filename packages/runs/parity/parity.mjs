@@ -5,8 +5,8 @@
  *   node parity.mjs [--steps 100] [--only TEXT] [--few] [--all | --faults] [--each-step] [--json FILE]
  * Options: --few runs a sample of the layouts or faults; --all runs all combinations. --faults injects faults
  * instead, and fails if a check does not detect its fault. --each-step also runs all float32 layouts, or
- * faults, step by step from the states of a single process. Without this option, only layouts run step by
- * step in which rounding changed the choice of experts or may have been amplified.
+ * faults, step by step from the states of a single process. Without this option, a layout runs step by step
+ * only if rounding changed its expert assignments or may have been amplified.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -70,27 +70,28 @@ const recipe = {
 };
 /**
  * The minimum by which the loss must fall, in nats, because a recipe that does not learn would hide faults.
- * It is 0 with another number of steps than the default, because the loss may then not fall this far.
+ * It is 0 unless the run has the default number of steps, because in fewer steps the loss may not fall this
+ * far.
  */
 const leastFall = asked.steps === '100' ? 0.5 : 0;
 /** The maximum duration of a training run, including the start of its processes. */
 const deadlineMs = 300_000;
 /**
- * The number of simultaneous training runs. Processes wait for each other, so a second run uses idle cores of
- * the first.
+ * The number of simultaneous training runs. A run's processes wait for each other, so a second run uses the
+ * idle cores.
  */
 const numAtOnce = 2;
 /**
- * The maximum number of training runs in the same processes. With larger groups, the last group would run
- * alone on the machine.
+ * The maximum number of training runs that one group of processes executes one after the other. With more,
+ * the last group would run alone on the machine.
  */
 const mostTogether = 8;
 const launchers = new Set();
 const directory = mkdtempSync(join(tmpdir(), 'mtl-parity-'));
-/** The corpus of layouts with documents that end within sequences. */
+/** The corpus for layouts with documents that end within sequences. */
 let corpusOfDocuments;
 
-/** Returns the options of a training run, and the files for its measurements. */
+/** Returns the options of a training run, and the paths of the files for its measurements. */
 function plan({ model, numLayers, options, precision, traits = [], fault, keeps, follows }) {
   const place = mkdtempSync(join(directory, 'run-'));
   const [metrics, gradients] = [join(place, 'metrics.jsonl'), join(place, 'gradients')];
@@ -174,7 +175,7 @@ function exceeded({ loss, gradientNorm, gradients, flip }, bounds) {
   ];
 }
 
-/** Returns the bounds that a comparison of single steps exceeds. */
+/** Returns the bounds that a comparison of individual steps exceeds. */
 const exceededByOneStep = ({ flips, ...worst }) => [
   ...Object.entries(boundsOfOneStep).flatMap(([kind, bound]) =>
     worst[kind].difference <= bound ? [] : [kind],
@@ -182,7 +183,7 @@ const exceededByOneStep = ({ flips, ...worst }) => [
   ...(flips.every(({ isNearTie }) => isNearTie) ? [] : ['routing']),
 ];
 
-/** Returns the single-process run that a layout is compared with. */
+/** Returns the name of the single-process run with which a layout is compared. */
 const nameReference = ({ model, precision, numLayers, traits }) =>
   [`${model.toUpperCase()} of ${numLayers} layers in ${precision}`, ...shared(traits)].join(', ');
 
@@ -197,13 +198,13 @@ function row(label, { loss, gradientNorm, gradients }, verdict) {
   return `${label} ${scientific(loss)} ${scientific(gradientNorm)} ${worst.padEnd(58)} ${verdict}`;
 }
 
-/** Returns the single-process run that layouts of a kind are compared with. */
+/** Returns the single-process run with which the given layout is compared. */
 function alone({ model, precision, numLayers, traits }) {
   const options = mergeOptions(modelOptions[model], ...shared(traits).map((trait) => optionsOfTraits[trait]));
   return { name: 'one process', numProcesses: 1, model, options, precision, numLayers, traits };
 }
 
-/** Trains the single-process references of cases; returns the runs by `nameReference`. */
+/** Trains the single-process references of `cases`. Returns their runs, with the keys of `nameReference`. */
 async function trainReferences(cases) {
   const wanted = new Map(cases.map((each) => [nameReference(each), alone(each)]));
   const runs = trainAll([...wanted.values()]);
@@ -242,16 +243,16 @@ async function compareWhole(cases, references) {
 }
 
 /**
- * Returns a text that names the tokens that chose other experts. If experts have nearly the same score (a
- * tie), the comparison ends before this step.
+ * Returns a string that names the tokens that chose different experts. If the experts' scores are nearly
+ * equal (a tie), the comparison ends before this step.
  */
 const tieText = (flip) =>
   `${flip.isNearTie ? ', up to' : ', from'} ${textOfFlip(flip)}: other experts, scores ${flip.gap.toExponential(1)} apart`;
 
 /**
  * Returns true if the steps of a layout must be repeated one by one. This is the case if only the norms
- * exceed their bound, because the model may have amplified the rounding of earlier steps, or if a near tie
- * between experts has ended the comparison.
+ * exceed their bound, because the model may have amplified the rounding of earlier steps. It is also the case
+ * if a near tie between experts has ended the comparison.
  */
 function isRepeated({ precision, broken, flip }) {
   if (precision !== 'fp32') return false;
@@ -264,7 +265,7 @@ const isNormAlone = (broken) => broken.join() === 'gradientNorm';
 
 /**
  * Repeats layouts so that each step starts from the state of a single process, and adds the comparison to the
- * results. A norm beyond its bound is accepted if no single step exceeds the bound of one step. All other
+ * results. A norm beyond its bound is accepted if no single step exceeds the bounds for one step. All other
  * failures remain.
  */
 async function compareEachStep(results, references) {
@@ -335,7 +336,7 @@ async function main() {
 }
 
 process.once('exit', () => {
-  // after an error others may still run, and write
+  // after an error, other launchers may still run and write files
   for (const launcher of launchers) launcher.kill('SIGKILL');
   rmSync(directory, { recursive: true, force: true, maxRetries: 10 });
 });

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * One rank of parity runs: gpt-train or bert-train, which also saves the gradients of the first step. It
- * trains all runs that the file MTL_PARITY_TRAININGS lists, one after the other, because starting a process
+ * One rank of parity runs: gpt-train or bert-train, extended to save the gradients of the first step. It runs
+ * all trainings that the file MTL_PARITY_TRAININGS lists, one after the other, because starting a process
  * takes longer than training. A training run may have an injected fault, store the state after each step, or
  * start each step from a stored state.
  */

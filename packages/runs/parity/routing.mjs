@@ -1,10 +1,10 @@
-/** The experts of every token of a run. Its ranks record them, and runs are compared token by token. */
+/** The experts of every token in a run. The run's ranks record them, and runs are compared token by token. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 
 /**
- * The settings of a router, and its choice for a token.
+ * A router's settings, and its expert assignment for a token.
  *
  * @typedef {object} TokenChoice
  * @property {ArrayLike<number>} experts
@@ -14,15 +14,16 @@ import { deserialize, serialize } from 'node:v8';
  */
 
 /**
- * A token that a layer sends to other experts, by the name of the router, such as
+ * A token that a layer sends to different experts in two runs. `router` is the router's name, such as
  * `decoder.layers.3.mlp.router`.
  *
  * @typedef {{ readonly router: string, readonly sample: string, readonly position: string }} FlippedToken
  */
 
 /**
- * A step in which tokens choose other experts. `gap` is the largest difference between scores of experts that
- * changed places. `tokens` are the flipped tokens of the first layer in which each sample has any.
+ * A step in which tokens choose different experts. `gap` is the largest difference between the scores of
+ * experts that changed places. `tokens` contains, for each sample, the flipped tokens of the first layer that
+ * has any.
  *
  * @typedef {object} Flip
  * @property {number} iteration
@@ -32,8 +33,8 @@ import { deserialize, serialize } from 'node:v8';
  */
 
 /**
- * Records the choices of the routers on this rank's stages. The extension joins the training loop, and `save`
- * writes a file for `readRoutings`.
+ * Records the expert assignments of the routers on this rank's stages. The returned extension must be added
+ * to the training loop, and `save` writes a file for `readRoutings`.
  */
 export function recordRouting() {
   const choices = [];
@@ -79,8 +80,8 @@ export function recordRouting() {
 }
 
 /**
- * Returns the choices of a run by token: the token's experts in the order of choice, and the logits. Empty
- * without experts.
+ * Returns a run's expert assignments by token: the token's experts in the order of choice, and the logits.
+ * The map is empty if the model has no experts.
  */
 export function readRoutings(directory) {
   const byToken = new Map();
@@ -104,16 +105,17 @@ export function readRoutings(directory) {
 }
 
 /**
- * Scores with a smaller difference are a tie that rounding decides. Rounding alone was measured at 2e-6 in
- * float32.
+ * The limit for a tie: rounding can reverse the order of scores that differ by less. Rounding alone was
+ * measured at 2e-6 in float32.
  */
 const nearTie = 1e-5;
 
 const computeSum = (values) => values.reduce((sum, value) => sum + value, 0);
 
 /**
- * Returns the difference between the scores that decided the choice of a token's experts: the scores of the
- * experts that changed places, or the summed scores of groups if the other experts are in another group.
+ * Returns the difference between the scores that decided between a token's experts and `others`: the scores
+ * of the experts that changed places, or the summed scores of groups if the experts in `others` are in a
+ * different group.
  *
  * @param {TokenChoice} choice
  * @param {ArrayLike<number>} others
@@ -149,9 +151,9 @@ export function measureGap({ experts, logits, selection }, others) {
 }
 
 /**
- * Returns the steps in which tokens choose other experts than in the reference, in order. `isNearTie` is true
- * if rounding explains the flip. In each sample, only the first layer with flipped tokens counts, because the
- * changed activations may flip further tokens in later layers.
+ * Returns the steps in which tokens choose different experts than in the reference, in order. `isNearTie` is
+ * true if rounding explains the flip. In each sample, only the first layer with flipped tokens counts,
+ * because the changed activations may flip further tokens in later layers.
  *
  * @param {ReadonlyMap<string, TokenChoice>} run by `iteration/router/sample/position`
  * @param {ReadonlyMap<string, TokenChoice>} reference
@@ -188,13 +190,13 @@ export function findFlips(run, reference) {
 }
 
 /**
- * The number of tokens that a message names. If there are more tokens, the message contains only their
- * number.
+ * The maximum number of tokens that a message names. If there are more tokens, the message contains only
+ * their count.
  */
 const mostNamed = 3;
 
 /**
- * Returns a description of a flip: the step, and for each layer the tokens that choose other experts.
+ * Describes a flip: the step and, for each layer, the tokens that choose different experts.
  *
  * @param {Flip} flip
  * @returns {string}

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { prepareDataset } from '@mtl/data';
 
 /**
- * Writes documents of 10 to 40 bytes into a directory, so that a sequence of parity runs has several. Returns
- * the options that name the files.
+ * Writes documents of 10 to 40 bytes to a directory, so that a sequence of a parity run contains several
+ * documents. Returns the options that name the files.
  */
 export async function shortDocuments(directory) {
   const words = ['tokens', 'see', 'keys', 'of', 'their', 'own', 'document', 'alone', 'here', 'and', 'now'];

@@ -1,7 +1,7 @@
 /**
- * The state of training after each step, weights and optimizer. A run of a single process stores its states.
- * A run of another layout starts every step from the stored state before this step. The comparison then
- * covers only single steps, and not the rounding of earlier steps, which the model may amplify.
+ * The training state after each step: weights and optimizer. A run of a single process stores its states. A
+ * run with a different layout starts every step from the stored state before this step. The comparison then
+ * covers only individual steps, and not the rounding of earlier steps, which the model may amplify.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,8 +12,8 @@ import { optimizerTensors, weightTensors } from '@mtl/trainer';
 const listTensors = (optimizer) => [...weightTensors(optimizer), ...optimizerTensors(optimizer)];
 
 /**
- * Stores the states of a run of a single process. `after` is called with 0 before the first step, and after
- * each step.
+ * Stores the states of a single-process run. `after` must be called with 0 before the first step, and with
+ * the iteration after each step.
  */
 export function keepStates({ optimizer }, directory) {
   return {
@@ -27,7 +27,7 @@ export function keepStates({ optimizer }, directory) {
 
 /**
  * Compares this rank's part of a run's states with the stored states, and continues from the stored states.
- * `after` is called like the `after` of `keepStates`; `save` writes a file for `readStates`.
+ * `after` must be called like the `after` of `keepStates`. `save` writes a file for `readStates`.
  */
 export function followStates({ optimizer }, directory) {
   const compared = [];
@@ -38,12 +38,12 @@ export function followStates({ optimizer }, directory) {
     );
     const kept = await keptBoxes(tensors, join(directory, `iter_${String(iteration).padStart(7, '0')}`));
     for (const [index, tensor] of tensors.entries()) {
-      // copied, because the next read may reuse the memory
+      // the values are copied, because the next read may reuse the memory
       const own = Float32Array.from(floats(await tensor.read()));
       const sums = squares(own, kept[index], before?.[index] ?? kept[index]);
       compared.push({ iteration, name: tensor.name, ...sums });
     }
-    // writes the exact state of the single process
+    // writes the exact state of the single process to this rank's tensors
     for (const [index, tensor] of tensors.entries()) await tensor.write(new Uint8Array(kept[index].buffer));
     optimizer.refreshModel();
     before = kept;
@@ -54,7 +54,7 @@ export function followStates({ optimizer }, directory) {
 
 const floats = (bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
 
-/** Returns the single process's values in the same boxes. */
+/** Returns the single process's values for the boxes of the given tensors. */
 async function keptBoxes(tensors, path) {
   const checkpoint = await Checkpoint.open(path);
   const own = new Set(tensors.map(({ name }) => name));
@@ -73,8 +73,8 @@ async function keptBoxes(tensors, path) {
 }
 
 /**
- * Returns three sums of squares: of the difference from the single process, of the values of the single
- * process, and of the change of these values in the step.
+ * Returns three sums of squares: of the difference from the single process, of the single process's values,
+ * and of the change of these values in the step.
  */
 function squares(own, kept, before) {
   let [difference, norm, change] = [0, 0, 0];
@@ -86,14 +86,14 @@ function squares(own, kept, before) {
   return { difference, norm, change };
 }
 
-/** Relative difference of two equal values that were each rounded to float32. */
+/** The relative difference between two values that were equal before each was rounded to float32. */
 const rounding = 2 ** -23;
 
 /**
  * Returns for each step the largest relative difference between the resulting state and the state of a single
- * process. The difference of a tensor is relative to the change in the step. A difference that a single
- * rounding of each value explains does not count, because late steps change values by little more than that.
- * The states before the first step must be equal bit by bit.
+ * process. The difference of a tensor is relative to the tensor's change in the step. A difference that a
+ * single rounding of each value explains does not count, because late steps hardly change values by more than
+ * a rounding. The states before the first step must be equal bit by bit.
  *
  * @param {string} directory
  * @returns {readonly ({ readonly difference: number, readonly name: string } | undefined)[]}

@@ -1,7 +1,7 @@
 /**
  * Closes all resources in the given order, even if a resource fails to close.
  *
- * @throws the first error of a resource that could not be closed
+ * @throws the error of the first resource that could not be closed
  */
 export async function closeAll(closers: readonly (() => unknown)[]): Promise<void> {
   const errors: unknown[] = [];
@@ -16,7 +16,7 @@ export async function closeAll(closers: readonly (() => unknown)[]): Promise<voi
 }
 
 /**
- * Closes resources that were opened before an error, newest first. Errors of closing are ignored, so that
+ * Closes resources that were opened before an error, newest first. Errors while closing are ignored, so that
  * they do not hide the original error.
  */
 export async function closeAfterError(opened: readonly (() => unknown)[]): Promise<void> {

@@ -1,21 +1,21 @@
 import type { WriteStream } from 'node:tty';
 import { formatError, MtlError } from '@mtl/errors';
 
-/** A listener to errors of an output stream, added by `endWithoutOutput`. */
+/** A listener to an output stream's errors that was added by `endWithoutOutput`. */
 interface EndingListener {
   (error: NodeJS.ErrnoException): void;
   readonly [mark]: true;
 }
 
-// the symbol is global, because a bundled command contains another copy of this file
+// the symbol is global, because a bundled command contains its own copy of this file
 const mark = Symbol.for('@mtl/runs/end-without-output');
 
 /**
  * Ends this process when its output can no longer be written. The exit code is `exitCode` if the reader has
- * closed the stream (`| head`, a closed terminal). Otherwise it is 1, and an error is printed. Other
- * listeners to errors of the stream, such as a training run or a launcher, end the process themselves. If the
- * function is called several times in a process, the last exit code counts: a command calls it at its start,
- * and the training program in the same process calls it again.
+ * closed the stream, as happens with `| head` or when the terminal is closed. Otherwise it is 1, and an error
+ * is printed. If the stream has further listeners to errors, such as a training run or a launcher, they end
+ * the process themselves. If the function is called several times in a process, the last exit code counts: a
+ * command calls it at its start, and the training program in the same process calls it again.
  */
 export function endWithoutOutput({ exitCode }: { readonly exitCode: number }): void {
   for (const stream of [process.stdout, process.stderr]) {

@@ -1,4 +1,4 @@
-// The entry point for runs of other kinds, such as fine-tuning in @mtl/bert-tasks. It exports the code for
+// The entry point for further kinds of runs, such as fine-tuning in @mtl/bert-tasks. It exports the code for
 // run directories, records, reports, and the start and end of runs.
 
 export { closeAfterError } from './close-all.js';

@@ -14,7 +14,7 @@ import { type TrainOptions, train } from './training/train.js';
 
 const probed: readonly ProbedOptions[] = [
   {
-    // options that are flags are tested in option-checks.test.ts of @mtl/configuration
+    // options that are flags are tested in option-checks.test.ts in @mtl/configuration
     name: 'train',
     call: (options) => train(options as TrainOptions),
     last: 'extensions',

@@ -8,7 +8,7 @@ import {
   textOption,
 } from '@mtl/errors/options';
 
-/** Checks the stream that a run writes to. */
+/** Checks the stream to which a run writes. */
 export const streamOption: OptionCheck<false> = objectOption('a stream: an object with a method write', {
   write: required(functionOption),
 });

@@ -63,7 +63,7 @@ it('is not made before the run is known to begin', async () => {
 it('holds checkpoints of one training run', async () => {
   await save();
   const exists = { code: 'MTL_CHECKPOINT_EXISTS', exitCode: 2 };
-  // Takes ownership of the directory at the same point as a run: before it opens data.
+  // Takes ownership of the directory at the same point as a run, which is before it opens data.
   const early = async (...options: Parameters<typeof saveDirectory>): Promise<void> => {
     const one = saveDirectory(...options);
     await one.ownExisting().finally(() => one.release());

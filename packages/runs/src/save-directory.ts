@@ -17,7 +17,7 @@ export interface SaveDirectoryOptions {
 
 /**
  * The directory of --save. This run owns it from start to end, so that no other run saves there. All ranks
- * call the methods in the same order; rank 0 does the work.
+ * must call the methods in the same order. Rank 0 does the work.
  */
 export class SaveDirectory {
   readonly #options: SaveDirectoryOptions;
@@ -33,10 +33,10 @@ export class SaveDirectory {
   }
 
   /**
-   * Takes ownership of the directory if it exists. A run calls this before it opens data or reads a
+   * Takes ownership of the directory if it exists. A run calls this method before it opens data or reads a
    * checkpoint from the directory. From then on, no other run can write there.
    *
-   * @throws CheckpointError MTL_CHECKPOINT_OWNED when another run saves there; MTL_CHECKPOINT_EXISTS when the
+   * @throws CheckpointError MTL_CHECKPOINT_OWNED if another run saves there; MTL_CHECKPOINT_EXISTS if the
    *   directory contains checkpoints of runs that this run does not continue
    */
   async ownExisting(): Promise<void> {
@@ -65,8 +65,8 @@ export class SaveDirectory {
    * Checks before the first step that a training run can save, and that it does not overwrite another run's
    * checkpoints.
    *
-   * @throws CheckpointError MTL_CHECKPOINT_OWNED; MTL_CHECKPOINT_EXISTS when --save contains checkpoints of
-   *   runs that this run does not continue; MTL_CHECKPOINT_DENIED, _IO or _DISK_FULL when nothing can be
+   * @throws CheckpointError MTL_CHECKPOINT_OWNED; MTL_CHECKPOINT_EXISTS if --save contains checkpoints of
+   *   runs that this run does not continue; MTL_CHECKPOINT_DENIED, _IO or _DISK_FULL if nothing can be
    *   saved there
    */
   async prepare({
@@ -109,9 +109,9 @@ export class SaveDirectory {
 }
 
 /**
- * Returns the run that a job continues: the run that saved the checkpoint. Returns undefined if the job
- * starts a new run, because no run saved the checkpoint, or because --ckpt-step selects an earlier
- * checkpoint. Later checkpoints of the earlier run are kept, and the user may delete them.
+ * Returns the run that a job continues, which is the run that saved the checkpoint. Returns undefined if the
+ * job starts a new run, because no run saved the checkpoint, or because --ckpt-step selects an earlier
+ * checkpoint. With --ckpt-step, the earlier run's later checkpoints are kept, and the user may delete them.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
  */
@@ -140,7 +140,7 @@ interface ChooseSaveDirectoryOptions {
   readonly flags: Pick<Flags, 'save' | 'load' | 'finetune' | 'ckpt-step'>;
   readonly preset: string;
   /**
-   * The time of the job's first start. Restarts do not change it, so that a restarted job finds its
+   * The time at which the job was first started. Restarts do not change it, so that a restarted job finds its
    * checkpoints.
    */
   readonly startedAt: Date;
@@ -149,10 +149,10 @@ interface ChooseSaveDirectoryOptions {
 }
 
 /**
- * Chooses the directory to which a run saves. This is the directory of --save if the flag is given, otherwise
- * the directory of --load if the run continues the run there, otherwise a new directory
+ * Chooses the directory to which a run saves: the directory of --save if the flag is given; otherwise the
+ * directory of --load if the run continues the run there; otherwise a new directory
  * runs/PRESET-DATE-TIME-PROCESS. With --finetune or --ckpt-step, a run does not continue the newest
- * checkpoint of --load, and saving there could replace that checkpoint.
+ * checkpoint in --load, and saving there could replace that checkpoint.
  */
 export function chooseSaveDirectory(options: ChooseSaveDirectoryOptions): string {
   const { flags, preset, startedAt, processId } = options;

@@ -23,13 +23,15 @@ export interface ColumnParallelLinearOptions extends Pick<LinearOptions, 'input'
 }
 
 /**
- * Begins a tensor-parallel region: output [S, B, O / t] = input weight^T + bias. Weight [O / t, I] and bias
- * [O / t] are this process's rows (Shoeybi et al. 2019, section 3: the columns of the transposed weight).
+ * Begins a tensor-parallel region: `output = input * weight^T + bias`, with output [S, B, O / t]. Weight [O /
+ * t, I] and bias [O / t] are this process's rows (Shoeybi et al. 2019, section 3: the columns of the
+ * transposed weight).
  *
  * Without sequence parallelism, the input [S, B, I] is the same on all processes. With sequence parallelism,
- * the input is this process's shard [S / t, B, I]. It is all-gathered for the matmul of forward, and again
- * for the weight gradient; only the shard is kept in between. The reduction of the input gradients overlaps
- * with the matmul of the weight gradient, and the second all-gather with the matmul of the input gradient.
+ * the input is this process's shard [S / t, B, I]. It is all-gathered for the matmul of the forward pass, and
+ * again for the weight gradient. Only the shard is kept in between. The reduction of the input gradients
+ * overlaps with the matmul of the weight gradient, and the second all-gather overlaps with the matmul of the
+ * input gradient.
  */
 export const columnParallelLinear = checkedOperation(
   'columnParallelLinear',
@@ -47,7 +49,7 @@ export interface ColumnParallelLinearGeluOptions
   readonly tensorParallel: TensorParallel | undefined;
 }
 
-/** Computes GELU of the result of `columnParallelLinear`, in the same pass if the device supports it. */
+/** Applies GELU to the result of `columnParallelLinear`, in the same pass if the device supports it. */
 export const columnParallelLinearGelu = checkedOperation(
   'columnParallelLinearGelu',
   (tape: Tape, options: ColumnParallelLinearGeluOptions): Variable => {
@@ -62,7 +64,7 @@ export interface ColumnParallelParametersOptions {
   readonly name: string;
   /** I: the size of the input. */
   readonly inputs: number;
-  /** The sizes of the output dimensions, with product O; the first dimension is sharded. */
+  /** The sizes of the output dimensions, whose product is O. The first dimension is sharded. */
   readonly outputs: readonly number[];
   /**
    * The number of matrices in the layer. Each has `outputs` outputs and is sharded separately. A gated layer
@@ -71,11 +73,11 @@ export interface ColumnParallelParametersOptions {
    */
   readonly numParts?: number | undefined;
   /**
-   * The matrices within the weight (see `ParameterOptions.matrices`), for example one each for queries, keys
-   * and values. Default: the whole weight is one matrix.
+   * The matrices within the weight (see `ParameterOptions.matrices`), for example one matrix each for
+   * queries, keys and values. Default: the whole weight is one matrix.
    */
   readonly matrices?: readonly (readonly Slice[])[] | undefined;
-  /** The plural noun for the items that are sharded, for errors: `attention heads`. */
+  /** The plural noun for the items that are sharded, such as `attention heads`, for errors. */
   readonly what: string;
   /** Standard deviation of the initial weight. */
   readonly standardDeviation: number;
@@ -102,7 +104,7 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
   const parts = numParts === undefined ? [] : [numParts];
   const shape = [...parts, ...outputs];
   const slices = [...parts.map(whole), own, ...outputs.slice(1).map(whole)];
-  // the first dimension of `outputs` is sharded, which comes after the dimension of the parts
+  // the first dimension of `outputs` is sharded; if there are parts, it follows the dimension of the parts
   const placement = { sharded: { tp: parts.length } };
   const weight = new Parameter({
     name: `${name}.weight`,
@@ -115,7 +117,7 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
   if (!bias) return { weight, bias: undefined };
   return {
     weight,
-    // a bias never decays (Megatron's rule), even if it has several dimensions
+    // a bias never has weight decay (Megatron's rule), even if it has several dimensions
     bias: new Parameter({
       name: `${name}.bias`,
       globalShape: shape,
@@ -134,10 +136,10 @@ export interface ColumnParallelAdapterOptions {
   readonly weight: Parameter;
   /**
    * The outputs that the adapter changes: a slice of every dimension of the weight except the last, in global
-   * indices. It must contain the whole sharded dimension. Default: all outputs.
+   * indices. The slice of the sharded dimension must be the whole dimension. Default: all outputs.
    */
   readonly outputs?: readonly Slice[] | undefined;
-  /** r: the rank of the adapter, the size of the dimension between A and B. */
+  /** r, the rank of the adapter: the size of the dimension between A and B. */
   readonly rank: number;
   readonly tensorParallel: TensorParallel | undefined;
 }

@@ -8,7 +8,7 @@ interface CommunicateOptions {
   readonly name: string;
   readonly input: Variable;
   readonly forward: Collective;
-  /** Starts the collective that turns the gradient of the output into the gradient of the input. */
+  /** Starts the collective that turns the output's gradient into the input's gradient. */
   readonly backward: Collective;
 }
 
@@ -19,10 +19,10 @@ export interface PendingVariable {
 }
 
 /**
- * Starts a collective as a differentiable operation. In backward, another collective communicates the
+ * Starts a collective as a differentiable operation. In backward, a second collective communicates the
  * gradients. Computations before `finish` overlap with the first collective. The backward of these
  * computations overlaps with the second collective, which starts when backward reaches `finish` and ends when
- * backward reaches the start.
+ * backward reaches the start of the first collective.
  */
 function startCommunication(tape: Tape, options: CommunicateOptions): PendingVariable {
   const { name, input, forward, backward } = options;
@@ -65,23 +65,22 @@ export const communicate = (tape: Tape, options: CommunicateOptions): Variable =
 /** Returns an existing variable as a pending result, for cases without a collective. */
 export const finished = (variable: Variable): PendingVariable => ({ finish: () => variable });
 
-/**
- * Gathers the rows of all processes, in the order of processes. Backward sums the gradients of the copies.
- */
+/** Gathers the rows of all processes, in rank order. The backward pass sums the gradients of the copies. */
 export function gatherRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup): PendingVariable {
   const { enter, leave } = regionCollectives({ group, sequenceParallel: true });
   return startCommunication(tape, { name: 'gatherRowsOfAll', input, forward: enter!, backward: leave! });
 }
 
 /**
- * Sums over processes and returns this process's rows of the sum; backward gathers the gradients of all rows.
+ * Sums rows over processes and returns this process's rows of the sum. The backward pass gathers the
+ * gradients of all rows.
  */
 export function sumRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup): PendingVariable {
   const { enter, leave } = regionCollectives({ group, sequenceParallel: true });
   return startCommunication(tape, { name: 'sumRowsOfAll', input, forward: leave!, backward: enter! });
 }
 
-/** The number of rows sent to and received from each process of a group. */
+/** How many rows are sent to and received from each process of a group. */
 export interface RowExchange {
   readonly group: ProcessGroup;
   readonly inputSplits: readonly number[];
@@ -95,7 +94,10 @@ export const reversed = ({ group, inputSplits, outputSplits }: RowExchange): Row
   outputSplits: inputSplits,
 });
 
-/** Sends rows to other processes, [N, ...] to [N', ...]; backward sends gradients back. */
+/**
+ * Sends rows to the other processes of the group, [N, ...] to [N', ...]. The backward pass sends the
+ * gradients back.
+ */
 export const exchangeRows = (tape: Tape, input: Variable, exchange: RowExchange): PendingVariable =>
   startCommunication(tape, {
     name: 'exchangeRows',
@@ -118,8 +120,8 @@ function exchanged(input: Tensor, { group, inputSplits, outputSplits }: RowExcha
 }
 
 /**
- * Returns this process's share of rows that all processes have, [N, ...] to [N / t, ...]; backward gathers
- * the gradients.
+ * Returns this process's share of rows that are the same on all processes, [N, ...] to [N / t, ...]. The
+ * backward pass gathers the gradients.
  */
 export function shareOfRows(tape: Tape, input: Variable, group: ProcessGroup): Variable {
   const { enter } = regionCollectives({ group, sequenceParallel: true });

@@ -22,9 +22,9 @@ import {
 import { type AssumedRouting, type ExpertParallel, placeAmongExperts } from './expert-parallel.js';
 
 export interface DispatchTokensOptions {
-  /** `[T, 1, H]`: the rows (tokens) of this process; other processes have other rows. */
+  /** `[T, 1, H]`: the rows (tokens) of this process. Every process has its own rows. */
   readonly input: Variable;
-  /** int32 [T, k]: the experts of each row; -1 for a dropped assignment. */
+  /** int32 [T, k]: the experts of each row, or -1 for a dropped assignment. */
   readonly experts: Variable;
   /** float32 [T, k] */
   readonly probabilities: Variable;
@@ -34,12 +34,12 @@ export interface DispatchTokensOptions {
 }
 
 /**
- * Rows that are being sent to the processes of their experts. Computations before `arrive` overlap with the
- * exchange of rows. The backward of these computations overlaps with the exchange of gradients.
+ * Rows that are being sent to the processes that hold their experts. Computations before `arrive` overlap
+ * with the exchange of rows. The backward of these computations overlaps with the exchange of gradients.
  */
 export interface SentTokens {
   /**
-   * int32 [E + 1]: the differences of consecutive elements are the numbers of this process's rows for each
+   * int32 [E + 1]: the difference between consecutive elements is the number of this process's rows for an
    * expert.
    */
   readonly load: Variable;
@@ -49,31 +49,31 @@ export interface SentTokens {
   arrive(tape: Tape): DispatchedTokens;
 }
 
-/** Rows that have arrived on the processes of their experts. */
+/** Rows that have arrived at the processes that hold their experts. */
 export interface DispatchedTokens {
   /**
    * [R, 1, H], ordered by expert. If several processes share the experts (`sharing`), each process has the
-   * rows of all.
+   * rows of all these processes.
    */
   readonly rows: Variable;
   /** float32 [R] */
   readonly probabilities: Variable;
-  /** int32 [experts of this process + 1]: the first row of each expert. */
+  /** int32 [number of this process's experts + 1]: the first row of each expert. */
   readonly offsets: Variable;
   /**
-   * Starts to send the experts' outputs, [R, 1, H], back to the processes of their tokens; if the experts'
-   * features are sharded (`sharing`), the outputs are partial sums. The result is the sum for each token, [T,
-   * 1, H].
+   * Starts to send the experts' outputs, [R, 1, H], back to the processes from which the tokens came. If the
+   * experts' features are sharded (`sharing`), the outputs must be partial sums. The result is the sum for
+   * each token, [T, 1, H].
    */
   combine(tape: Tape, outputs: Variable): PendingVariable;
 }
 
 /**
- * Sends each row to the processes of its experts, and the outputs back. The k outputs of a row are summed in
- * float32, in the order in which the row chose its experts, so the placement of experts changes results only
- * by rounding. The rows of an expert are ordered by process, then by token. With `alltoall`, processes
- * exchange first the numbers of rows, and then only the rows that each process needs. With `allgather`, all
- * processes get all rows.
+ * Sends each row to the processes that hold its experts, and the outputs back. The k outputs of a row are
+ * summed in float32, in the order in which the row chose its experts, so the placement of experts changes
+ * results only by rounding. The rows of an expert are ordered by process, then by token. With `alltoall`,
+ * processes first exchange the row counts, and then only the rows that each process needs. With `allgather`,
+ * all processes get all rows.
  */
 export function dispatchTokens(tape: Tape, options: DispatchTokensOptions): SentTokens {
   const { expertParallel } = options;
@@ -95,7 +95,10 @@ function groupOfAll(
   return isSpread ? spread! : sharing!;
 }
 
-/** The options of a dispatch that communicates; `all` are all processes that hold parts of the experts. */
+/**
+ * The options of a dispatch that communicates. `all` is the group of all processes that hold parts of the
+ * experts.
+ */
 interface SpreadOptions extends DispatchTokensOptions {
   readonly all: NonNullable<ExpertParallel['all']>;
 }
@@ -141,7 +144,7 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
   });
   const byExpert = { ...arrived, sources: firstRows(tape, arrived.sources, sumCounts(arrivals)) };
   /**
-   * Starts the last collective of the way back to the tokens; the earlier collectives are already complete.
+   * Starts the last collective on the way back to the tokens. The earlier collectives are already complete.
    */
   const back = (inner: Tape, unsorted: Variable): PendingVariable => {
     const summed =
@@ -171,8 +174,7 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
 }
 
 /**
- * Sorts the rows that have arrived, and their probabilities, by expert. The unsorted rows are kept for
- * backward.
+ * Sorts the arrived rows and their probabilities by expert. The unsorted rows are kept for the backward pass.
  */
 const orderByExpert = (
   tape: Tape,
@@ -186,7 +188,7 @@ const orderByExpert = (
   probabilities: permuteProbabilities(tape, { probabilities: weights.finish(tape), grouping }),
 });
 
-/** Returns the result of `read` and then releases the variable, which must have no other reader. */
+/** Returns the result of `read` and then releases `variable`, which must have no further reader. */
 function handOver<Result>(variable: Variable, read: (variable: Variable) => Result): Result {
   const result = read(variable);
   variable.release();
@@ -244,8 +246,9 @@ interface ExpertsHere {
 }
 
 /**
- * Returns two lists: for all rows, the indices of their experts among this process's experts (-1 for experts
- * of other processes); and for each expert, the number of this process's rows.
+ * Returns two lists: `ids`, for all rows, the indices of their experts among this process's experts, or -1
+ * for other processes' experts; and `load`, whose consecutive elements differ by the number of this process's
+ * rows for each expert.
  */
 function idsHere(
   experts: Tensor,
@@ -269,7 +272,7 @@ function idsHere(
   return { load, ids, numArrived: ids.filter((expert) => expert >= 0).length };
 }
 
-/** Consecutive rows that arrive for one expert of this process; an expert of -1 marks padding rows. */
+/** Consecutive rows that arrive for the same expert of this process. An expert of -1 marks padding rows. */
 interface Arrival {
   readonly expert: number;
   readonly count: number;
@@ -278,9 +281,9 @@ interface Arrival {
 const sumCounts = (arrivals: readonly Arrival[]): number =>
   arrivals.reduce((sum, { expert, count }) => sum + (expert < 0 ? 0 : count), 0);
 
-/** The numbers of rows that each process sends to each expert. */
+/** How many rows each process sends to each expert. */
 interface Counts {
-  /** Returns the number of rows from a process (a position in the group `all`) to an expert. */
+  /** Returns how many rows `process` sends to `expert`. `process` is a rank in the group `all`. */
   readonly of: (process: number, expert: number) => number;
   /** The number of rows of this process. */
   readonly numOwn: number;
@@ -319,8 +322,8 @@ function assumedBounds(
 }
 
 /**
- * The number of rows that one process sends or receives, and the size to which parts are padded for a gather
- * among processes with the same experts.
+ * The number of rows that one process sends or receives, and the size to which parts are padded when they are
+ * gathered among processes with the same experts.
  */
 interface RowsHere {
   readonly numRows: number;
@@ -364,7 +367,7 @@ function planExchange(
   return { exchange: exchange || undefined, here: { numRows: arriving(ownShare), partSize }, arrivals };
 }
 
-/** Returns the expert of each row that arrives, int32 [N, 1]. */
+/** Returns the expert of each arriving row, int32 [N, 1]. */
 function expertIds(tape: Tape, arrivals: readonly Arrival[], device: Device): Variable {
   const numRows = arrivals.reduce((sum, { count }) => sum + count, 0);
   const ids = new Int32Array(numRows);
@@ -381,7 +384,7 @@ function firstRows(tape: Tape, { tensor }: Variable, length: number): Variable {
   return tape.input(tensor.view({ shape: [length] }));
 }
 
-/** Pads rows to the size of the longest part. The padding is never read. */
+/** Pads rows to the length of the longest part. The padding is never read. */
 const padded = (tape: Tape, input: Variable, { numRows, partSize }: RowsHere): Variable =>
   resized(tape, input, { from: numRows, to: partSize });
 
@@ -403,8 +406,8 @@ function resized(
 }
 
 /**
- * Returns the first `numRows` rows of a tensor; if it has fewer rows, returns all its rows, followed by rows
- * with arbitrary values.
+ * Returns the first `numRows` rows of a tensor. If the tensor has fewer rows, appends rows with arbitrary
+ * values.
  */
 function withRows(tensor: Tensor, numRows: number) {
   const { dtype, device, shape } = tensor;

@@ -3,49 +3,50 @@ import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import type { Slice } from '@mtl/layout';
 
-/** The collective that sends rows to the processes of their experts. */
+/** The collective that sends rows to the processes that hold their experts. */
 export type TokenDispatcher = 'alltoall' | 'allgather';
 
 /**
- * The experts that rows are assumed to choose in a dry run, in which rows have no values: all experts equally
- * often (`even`), or always the first k experts (`first`), which gives one process the most rows.
+ * The assumed routing of rows to experts in a dry run, where rows have no values. `even`: all experts are
+ * chosen equally often; `first`: the first k experts are always chosen, which gives one process the most
+ * rows.
  */
 export type AssumedRouting = 'even' | 'first';
 
 /**
- * The sharding of experts over processes. Without it (undefined), or with groups of one process, this process
- * has all experts and nothing is communicated. The processes have different rows.
+ * How experts are sharded over processes. If undefined, or with groups of one process, this process has all
+ * experts and nothing is communicated. Every process has its own rows.
  */
 export interface ExpertParallel {
   /**
-   * The processes that hold different experts (ep). Each has the same number of experts. Undefined: this
-   * process has all experts.
+   * The group of processes that hold different experts (ep). Each has the same number of experts. If
+   * undefined, this process has all experts.
    */
   readonly spread?: ProcessGroup | undefined;
   /**
-   * The processes among which the features of each expert are sharded (etp). Undefined: experts are not
+   * The group of processes over which each expert's features are sharded (etp). If undefined, experts are not
    * sharded.
    */
   readonly sharing?: ProcessGroup | undefined;
   /**
-   * All processes of `spread` and `sharing` together. Neighbours share an expert (etp varies fastest).
-   * Required if both groups have several processes.
+   * The group of all processes in `spread` and `sharing`. Neighbouring ranks share an expert (etp varies
+   * fastest). Required if both groups have several processes.
    */
   readonly all?: ProcessGroup | undefined;
   /** The collective for rows. Default alltoall. */
   readonly dispatcher?: TokenDispatcher | undefined;
-  /** The assumption about the router for dry runs. Default even. */
+  /** The assumed expert assignment in dry runs. Default: even. */
   readonly assumedRouting?: AssumedRouting | undefined;
 }
 
-/** Returns the number of processes with different experts, and the position of this process. */
+/** Returns the number of processes with different experts, and this process's position among them. */
 export const placeAmongExperts = (
   expertParallel: ExpertParallel | undefined,
 ): { readonly rank: number; readonly size: number } => expertParallel?.spread ?? { rank: 0, size: 1 };
 
 const whole = (size: number): Slice => ({ start: 0, end: size });
 
-/** Returns this process's slice of `size` items; `size` must be divisible by the number of processes. */
+/** Returns this process's slice of `size` items, which must be divisible by the number of processes. */
 function computePart(
   place: { readonly rank: number; readonly size: number } | undefined,
   { size, what }: { readonly size: number; readonly what: string },
@@ -69,11 +70,11 @@ export interface ExpertParametersOptions {
   readonly numExperts: number;
   /** I: the size of the input. */
   readonly inputs: number;
-  /** The sizes of the output dimensions, with product O. */
+  /** The sizes of the output dimensions, whose product is O. */
   readonly outputs: readonly number[];
   /**
-   * The dimension with an expert's features, which is sharded over etp: the inputs, or the last of the
-   * outputs.
+   * The dimension that contains an expert's features, which are sharded over etp: the inputs, or the last
+   * output dimension.
    */
   readonly features: 'inputs' | 'outputs';
   /** Standard deviation of the initial weight. */
@@ -135,9 +136,9 @@ export interface ExpertAdapterOptions {
 
 /**
  * Makes adapters for a layer of experts, one per expert: A [E, r, I] and B [E, ..., r], sharded by experts
- * like the weight. If the features of experts are sharded over etp, the factor that has the feature dimension
- * is sharded as well. Each process then computes a partial sum of the other factor's gradient. Initial values
- * are as in `columnParallelAdapter`.
+ * like the weight. If the experts' features are sharded over etp, the factor that has the feature dimension
+ * is sharded as well. Each process then computes a partial sum of the gradient of the factor without this
+ * dimension. Initial values are the same as in `columnParallelAdapter`.
  */
 export function expertAdapter({ name, weight, rank }: ExpertAdapterOptions): LinearAdapter {
   const { globalShape, slices, placement } = weight;

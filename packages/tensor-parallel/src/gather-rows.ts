@@ -4,7 +4,7 @@ import { regionCollectives } from './region-collectives.js';
 import { isSharded, type TensorParallel } from './tensor-parallel.js';
 
 export interface GatherRowsOptions {
-  /** [S, B, H], or this process's [S / t, B, H] with sequence parallelism */
+  /** [S, B, H] or, with sequence parallelism, this process's shard [S / t, B, H]. */
   readonly input: Variable;
   /** int32 [M]: flat indices into [S, B] */
   readonly indices: Variable;
@@ -12,7 +12,7 @@ export interface GatherRowsOptions {
 }
 
 /**
- * Returns selected rows of activations, [M, 1, H], replicated on all processes, also if the sequence is
+ * Returns selected rows of activations, [M, 1, H], replicated on all processes, even if the sequence is
  * sharded. Only these rows are communicated, and operations on them need no sequence parallelism.
  */
 export const gatherRows = checkedOperation(
@@ -28,7 +28,7 @@ export const gatherRows = checkedOperation(
       indices,
       firstRow: group.rank * numRows,
       numRows: group.size * numRows,
-      // each row is on one process, and the other processes contribute zeros, so the sum is exact
+      // each row is on one process, and all further processes contribute zeros, so the sum is exact
       reduceOutput: regionCollectives({ group, sequenceParallel: false }).leave,
     });
   },

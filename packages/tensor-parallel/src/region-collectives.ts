@@ -9,8 +9,8 @@ import { isSharded, type TensorParallel } from './tensor-parallel.js';
  * processes when the region ends.
  *
  * Without sequence parallelism, `enter` does nothing and `leave` is an all-reduce (g in forward and f in
- * backward of Shoeybi et al. 2019, section 3). With sequence parallelism, `enter` is an all-gather along the
- * sequence and `leave` a reduce-scatter (g and g-bar of Korthikanti et al. 2022, section 4.2.2). In the
+ * backward in Shoeybi et al. 2019, section 3). With sequence parallelism, `enter` is an all-gather along the
+ * sequence and `leave` is a reduce-scatter (g and g-bar in Korthikanti et al. 2022, section 4.2.2). In the
  * layout [S, B, H], shards of the sequence are contiguous.
  */
 export interface RegionCollectives {
@@ -25,11 +25,14 @@ export function regionCollectives(tensorParallel: TensorParallel | undefined): R
   return { enter: gatherSequence(group), leave: reduceScatterSequence(group) };
 }
 
-/** Returns the all-reduce over the ranks, in place; undefined if nothing is sharded. */
+/** Returns an in-place all-reduce over the ranks; undefined if nothing is sharded. */
 export const sumOverRanks = (tensorParallel: TensorParallel | undefined): Collective | undefined =>
   isSharded(tensorParallel) ? allReduce(tensorParallel.group) : undefined;
 
-/** Sums in place. This is safe because `leave` receives only matmul outputs without other readers. */
+/**
+ * Returns an all-reduce that sums in place. This is safe because `leave` receives only matmul outputs without
+ * further readers.
+ */
 function allReduce(group: ProcessGroup): Collective {
   return (tensor) => {
     const sum = tensor.view({ shape: tensor.shape });
@@ -43,7 +46,7 @@ function allReduce(group: ProcessGroup): Collective {
   };
 }
 
-/** Gathers the shards [S / t, ...] of all processes to [S, ...]. */
+/** Returns a collective that gathers the shards [S / t, ...] of all processes to [S, ...]. */
 function gatherSequence(group: ProcessGroup): Collective {
   return (input) => {
     const shape = [input.dim(0) * group.size, ...input.shape.slice(1)];
@@ -58,7 +61,10 @@ function gatherSequence(group: ProcessGroup): Collective {
   };
 }
 
-/** Sums [S, ...] over processes and returns this process's shard [S / t, ...] of the sum. */
+/**
+ * Returns a collective that sums [S, ...] over processes and returns this process's shard [S / t, ...] of the
+ * sum.
+ */
 function reduceScatterSequence(group: ProcessGroup): Collective {
   return (input) => {
     const shape = [input.dim(0) / group.size, ...input.shape.slice(1)];

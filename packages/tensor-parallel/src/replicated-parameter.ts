@@ -13,8 +13,8 @@ export interface ReplicatedParameterOptions
 
 /**
  * Makes a parameter that is replicated over the tensor-parallel ranks. It is used between the tensor-parallel
- * regions (norms, biases of row-parallel layers, position tables) or inside them (norms of heads), and counts
- * only once in gradient norms. Its gradient is a partial sum if each rank sees only a shard of the
+ * regions (norms, biases of row-parallel layers, position embeddings) or inside them (norms of heads), and
+ * counts only once in gradient norms. Its gradient is a partial sum if each rank sees only a shard of the
  * activations: between the regions, a shard of the sequence under sequence parallelism; inside the regions,
  * always a shard of the heads.
  */

@@ -17,13 +17,13 @@ import { replicatedParameter } from './replicated-parameter.js';
 import { sliceOfRank, type TensorParallel } from './tensor-parallel.js';
 
 export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 'weight'> {
-  /** [O], replicated; added only once, after the sum over processes. */
+  /** [O], replicated. The bias is added only once, after the sum over processes. */
   readonly bias?: Parameter | undefined;
-  /** The dropout of the sum plus bias, before the residual is added. Default: none. */
+  /** The dropout that is applied to the sum plus bias, before the residual is added. Default: none. */
   readonly dropout?: Dropout | undefined;
   /**
-   * [S, B, O], or this process's shard [S / t, B, O] under sequence parallelism. The residual is added once,
-   * after the sum over processes, like the bias. Default: none.
+   * [S, B, O] or, with sequence parallelism, this process's shard [S / t, B, O]. Like the bias, the residual
+   * is added once, after the sum over processes. Default: none.
    */
   readonly residual?: Variable | undefined;
   /** The adapters of `rowParallelAdapter`. Default: none. */
@@ -32,10 +32,11 @@ export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 
 }
 
 /**
- * Ends a tensor-parallel region: residual + dropout(sum + bias). The sum is over processes, of input [S, B, I
- * / t] times weight^T, where weight [O, I / t] consists of this process's columns (Shoeybi et al. 2019,
- * section 3: the rows of the transposed weight). Every process gets the whole sum [S, B, O]. With sequence
- * parallelism, each process gets its shard [S / t, B, O], and the gradient of the bias is a partial sum.
+ * Ends a tensor-parallel region: `residual + dropout(sum + bias)`, where `sum` is `input * weight^T`, summed
+ * over processes. The input is [S, B, I / t], and the weight [O, I / t] consists of this process's columns
+ * (Shoeybi et al. 2019, section 3: the rows of the transposed weight). Every process gets the whole sum [S,
+ * B, O]. With sequence parallelism, each process gets only its shard [S / t, B, O], and the gradient of the
+ * bias is a partial sum.
  */
 export const rowParallelLinear = checkedOperation(
   'rowParallelLinear',
@@ -60,13 +61,13 @@ export interface RowParallelParametersOptions {
   /** The prefix of the parameters' names, `name.weight` and `name.bias`. */
   readonly name: string;
   /**
-   * The size of the input: `numGroups` groups (heads) with `groupSize` features each; whole groups are
+   * The size of the input: `numGroups` groups (heads) with `groupSize` features each. Only whole groups are
    * sharded.
    */
   readonly inputs: { readonly numGroups: number; readonly groupSize: number };
   /** O: the size of the output. */
   readonly outputs: number;
-  /** The plural noun for the groups, for errors: `attention heads`. */
+  /** The plural noun for the groups, such as `attention heads`, for errors. */
   readonly what: string;
   /** Standard deviation of the initial weight. */
   readonly standardDeviation: number;
@@ -76,8 +77,8 @@ export interface RowParallelParametersOptions {
 }
 
 /**
- * Makes the parameters of `rowParallelLinear`: a weight [O, numGroups * groupSize], sharded by the columns of
- * groups, and a replicated bias [O], initially zero.
+ * Makes the parameters of `rowParallelLinear`: a weight [O, numGroups * groupSize], whose columns are sharded
+ * by groups, and a replicated bias [O], initially zero.
  *
  * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the groups cannot be sharded evenly
  */
@@ -123,8 +124,8 @@ export interface RowParallelAdapterOptions {
 
 /**
  * Makes an adapter of a `rowParallelLinear`: A [r, I] is sharded by columns like the weight, and B [O, r] is
- * replicated. The region's final sum over ranks includes the term of the adapter. Each rank computes the
- * gradient of B from its own inputs, so this gradient is a partial sum. Initial values are as in
+ * replicated. The region's final sum over ranks includes the adapter's term. Each rank computes the gradient
+ * of B from its own inputs, so this gradient is a partial sum. Initial values are the same as in
  * `columnParallelAdapter`.
  */
 export function rowParallelAdapter(options: RowParallelAdapterOptions): LinearAdapter {

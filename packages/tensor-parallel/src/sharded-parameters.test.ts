@@ -7,7 +7,7 @@ import {
   type TensorParallel,
 } from './index.js';
 
-/** Returns the second of two ranks, in a group that must not communicate. */
+/** Returns the settings of the second of two ranks, whose group must not communicate. */
 function second(sequenceParallel: boolean): TensorParallel {
   return { group: Object.assign(new SingleProcessGroup('second'), { rank: 1, size: 2 }), sequenceParallel };
 }

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { sliceOfRank, type TensorParallel } from './index.js';
 
-/** Returns a position in a group that must not communicate. */
+/** Returns the settings of the given rank, whose group must not communicate. */
 function placed(rank: number, size: number): TensorParallel {
   return {
     group: Object.assign(new SingleProcessGroup('placed'), { rank, size }),

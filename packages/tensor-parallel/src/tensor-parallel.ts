@@ -3,35 +3,37 @@ import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/erro
 import type { Slice } from '@mtl/layout';
 
 /**
- * The sharding of layers over processes. Without it (undefined), or with a group of one process, layers are
- * not sharded and nothing is communicated.
+ * How layers are sharded over processes. If undefined, or with a group of one process, layers are not sharded
+ * and nothing is communicated.
  */
 export interface TensorParallel {
   /**
-   * The processes that share a layer: heads, feed-forward features and the vocabulary are sharded in the
-   * order of this group.
+   * The group of processes that share a layer. Heads, feed-forward features and the vocabulary are sharded in
+   * its rank order.
    */
   readonly group: ProcessGroup;
   /**
    * True if activations between the parallel matmuls (layer norms, dropout, residuals) are sharded along the
-   * sequence (Korthikanti et al. 2022): all-gather and reduce-scatter then replace all-reduce.
+   * sequence (Korthikanti et al. 2022). In this case, all-gather and reduce-scatter replace all-reduce.
    */
   readonly sequenceParallel: boolean;
 }
 
-/** Returns true if layers are sharded: the group has more than one process. */
+/** Returns true if layers are sharded, that is, if the group has more than one process. */
 export function isSharded(tensorParallel: TensorParallel | undefined): tensorParallel is TensorParallel {
   return tensorParallel !== undefined && tensorParallel.group.size > 1;
 }
 
 /**
- * Returns this process's slice of `size` items (heads, features, vocabulary entries, positions): equal
- * slices, in the order of the group.
+ * Returns this process's slice of `size` items (heads, features, vocabulary entries, positions). The slices
+ * are
+ * equal, in the rank order of the group.
  *
  * `what`: the plural noun for the items, for the error
  *
- * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if `size` is not divisible by the group's size; names
- *   the nearest valid numbers of processes and of items
+ * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if `size` is not divisible by the group's size; its
+ * message
+ *   names the nearest valid numbers of processes and of items
  */
 export function sliceOfRank(
   tensorParallel: TensorParallel | undefined,

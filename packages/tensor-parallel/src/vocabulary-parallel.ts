@@ -15,8 +15,8 @@ export interface VocabularyParallelEmbeddingOptions {
   /** The ids of all tokens [S, B], and this process's rows of the table [V / t, H]. */
   readonly tokens: EmbeddingLookup;
   /**
-   * Replicated tables (positions, token types), each with its ids: [S, B], or, under sequence parallelism,
-   * the ids of this process's positions, [S / t, B].
+   * Replicated tables (position and token-type embeddings), each with its ids: [S, B] or, with sequence
+   * parallelism, the ids for this process's positions, [S / t, B].
    */
   readonly others?: readonly EmbeddingLookup[];
   readonly tensorParallel: TensorParallel | undefined;
@@ -27,7 +27,8 @@ export interface VocabularyParallelEmbeddingOptions {
  * the sharded table, each process has zeros for tokens whose rows it does not hold, so the sum over processes
  * is exact.
  *
- * @throws KernelError `MTL_INDEX` for an id that is not a row of the whole table, on all processes that look
+ * @throws KernelError `MTL_INDEX` for an id that is not a row of the complete table, on all processes that
+ * look
  *   it up
  */
 export const vocabularyParallelEmbedding = checkedOperation(
@@ -46,11 +47,11 @@ export interface VocabularyParallelCrossEntropyOptions
 /**
  * Computes `linearCrossEntropy` over a vocabulary that is sharded by rows of the weight [V / t, H]. Returns
  * the losses [S * B] of all tokens, the same on every process. Logits exist only chunk by chunk and only for
- * this process's columns; three numbers per token are communicated. The input is replicated or, with sequence
- * parallelism, this process's shard [S / t, B, H]; labels and weights are for all tokens. While the tape
+ * this process's columns. Three values per token are communicated. The input is replicated or, with sequence
+ * parallelism, this process's shard [S / t, B, H]. Labels and weights are for all tokens. While the tape
  * records, backward computes the losses together with the gradients, as in `linearCrossEntropy`.
  *
- * @throws the errors of `linearCrossEntropy` on all processes, since all have the labels
+ * @throws the errors of `linearCrossEntropy` on all processes, because all have the labels
  */
 export const vocabularyParallelCrossEntropy = checkedOperation(
   'vocabularyParallelCrossEntropy',
@@ -71,7 +72,7 @@ export const vocabularyParallelCrossEntropy = checkedOperation(
 
 /**
  * Combines the statistics of all processes with two collectives. The first computes the maximum. The second
- * sums the exponentials relative to the maximum, and also the label's logit, which only one process has.
+ * sums the exponentials relative to the maximum. It also sums the label's logit, which only one process has.
  */
 function reduceStatistics(statistics: Tensor, group: ProcessGroup): void {
   const { dtype, device } = statistics;

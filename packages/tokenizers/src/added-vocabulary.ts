@@ -1,4 +1,4 @@
-/** A token, without its id. Texts are searched for such tokens before they are split into words. */
+/** A token, without its id. Before a text is split into words, it is searched for added tokens. */
 export interface AddedToken {
   readonly content: string;
   readonly special: boolean;
@@ -9,7 +9,7 @@ export interface AddedToken {
   readonly rstrip: boolean;
 }
 
-/** The added tokens, with the ids that the tokenizers library assigns; ids in the files are ignored. */
+/** The added tokens, with the ids that the tokenizers library assigns. The ids in the files are ignored. */
 export class AddedVocabulary {
   readonly #modelIds: ReadonlyMap<string, number>;
   readonly #modelTokens: readonly string[];
@@ -18,9 +18,10 @@ export class AddedVocabulary {
   #next: number;
 
   /**
-   * @param modelIds ids of the model's tokens
+   * @param modelIds the ids of the model's tokens
    * @param of.modelTokens the model's tokens, indexed by id
-   * @param of.numEntries the number of entries in the model's vocabulary; in Unigram several may have the
+   * @param of.numEntries the number of entries in the model's vocabulary; in Unigram, several entries may
+   * have the
    *   same token
    */
   constructor(
@@ -55,7 +56,7 @@ export class AddedVocabulary {
     return this.#modelTokens[id];
   }
 
-  /** Returns the id of a token of the model, or of an added token. */
+  /** Returns the id of an added token, or else of a token of the model. */
   findId(content: string): number | undefined {
     return this.#tokens.get(content)?.id ?? this.#modelIds.get(content);
   }

@@ -4,8 +4,8 @@ import { BytePairEncoder } from './byte-pair-encoder.js';
 import { loadGpt2Vocabulary } from './gpt2-vocabulary.js';
 
 /**
- * Returns the tokens of a word by the definition of byte-pair encoding: the first pair with the lowest rank
- * is merged until no pair can be merged.
+ * Returns the tokens of a word according to the definition of byte-pair encoding: the first pair with the
+ * lowest rank is merged until no pair can be merged.
  */
 function mergeNaively(word: string, ids: ReadonlyMap<string, number>): number[] {
   const pieces = [...word];

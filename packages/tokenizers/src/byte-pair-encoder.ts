@@ -1,13 +1,14 @@
 import { rememberWords } from './remember-words.js';
 
-// A key of the heap is rank x 2^32 + position, which float64 represents exactly for ranks below 2^21.
+// A key in the heap is `rank * 2^32 + position`, which float64 represents exactly for ranks below 2^21.
 const radix = 2 ** 32;
 
 /**
  * Byte-pair encoding (Sennrich 2016) over a vocabulary in which the id of a token is also the rank of its
- * merge, as in GPT-2's vocabulary. Among all neighbours that form a token, the pair with the lowest id is
- * merged first, and among equal pairs the leftmost pair. A word of n bytes takes O(n log n) time. For
- * vocabularies with a separate list of merges, as in a tokenizer.json, see components/byte-pair-model.ts.
+ * merge, as in GPT-2's vocabulary. Among all neighbours that form a token, the pair whose token has the
+ * lowest id is merged first. Among equal pairs, the leftmost is merged first. A word of n bytes takes O(n log
+ * n) time. For vocabularies with a separate list of merges, as in a tokenizer.json, see
+ * components/byte-pair-model.ts.
  */
 export class BytePairEncoder {
   readonly #ids: ReadonlyMap<string, number>;
@@ -15,8 +16,9 @@ export class BytePairEncoder {
   readonly #mergeOnce: (word: string) => readonly number[] = rememberWords((word) => this.merge(word));
 
   /**
-   * @param ids ids by token; tokens and words are byte strings, with a character U+0000 to U+00FF for each
-   *   byte
+   * @param ids the ids by token; tokens and words are byte strings, with a character from U+0000 to U+00FF
+   * for
+   *   each byte
    */
   constructor(ids: ReadonlyMap<string, number>) {
     this.#ids = ids;
@@ -32,8 +34,8 @@ export class BytePairEncoder {
   }
 
   /**
-   * Merges the bytes of a word, using only merges with an id below `end`. If the word is a token and `end` is
-   * its id, two ids remain, whose merge would be this token.
+   * Merges the bytes of a word, using only merges with an id below `end`. If the word is a token whose id is
+   * `end`, two ids remain, which this token's merge would join.
    */
   merge(word: string, end = Number.POSITIVE_INFINITY): number[] {
     const size = word.length;
@@ -56,7 +58,7 @@ export class BytePairEncoder {
     for (let position = 0; position < size; position++) look(position);
     for (let key = pop(heap); key !== undefined; key = pop(heap)) {
       const position = key % radix;
-      // other merges have changed this pair since the entry was added, so this entry is skipped
+      // later merges have changed this pair since the entry was added, so the entry is skipped
       if (merged[position] !== (key - position) / radix) continue;
       const next = nexts[position]!;
       const after = nexts[next]!;

@@ -2,32 +2,35 @@ import { isJsonObject } from '@mtl/errors/files';
 import { shown } from './components/component.js';
 import { type Fail, makeFail } from './tokenizer-files.js';
 
-// The largest accepted id. Ids index arrays, and a wrong id must not create an array of that length.
+// the largest accepted id; ids index arrays, and a wrong id must not create a huge array
 const maximumId = 1 << 24;
 
 const modelTypes = ['BPE', 'Unigram', 'WordLevel', 'WordPiece'] as const;
 type ModelType = (typeof modelTypes)[number];
 
-// The largest number of merges: a number of 53 bits stores the rank of a merge and a position in a word.
+// the largest number of merges; an integer with 53 bits stores the rank of a merge and a position in a word
 const maximumMerges = 1 << 21;
 
-/** A tokenizer.json whose used fields have been checked. */
+/** A tokenizer.json whose fields have been checked, as far as they are used. */
 export interface TokenizerJson {
   readonly model: {
     readonly type: ModelType;
     readonly vocab: Readonly<Record<string, number>> | readonly (readonly [string, number])[];
     readonly merges?: readonly (string | readonly [string, string])[];
     readonly unk_token?: string | null;
-    /** Index of Unigram's unknown token in the vocabulary. */
+    /** The index of Unigram's unknown token in the vocabulary. */
     readonly unk_id?: number | null;
     readonly continuing_subword_prefix?: string | null;
     readonly end_of_word_suffix?: string | null;
     readonly max_input_chars_per_word?: number;
-    /** True if neighbouring unknown characters of a word become one token; always so in Unigram. */
+    /**
+     * True if neighbouring unknown characters in a word become one token. In Unigram, this is always the
+     * case.
+     */
     readonly fuse_unk?: boolean | null;
-    /** True if an unknown character is replaced by the tokens of its bytes. */
+    /** True if an unknown character is replaced by tokens for its bytes. */
     readonly byte_fallback?: boolean | null;
-    /** True if a word that is a token is not built from merges. */
+    /** True if a word that is a token is used as it is, without merges. */
     readonly ignore_merges?: boolean | null;
   };
   readonly added_tokens: readonly {
@@ -46,11 +49,11 @@ const isId = (value: unknown): value is number =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) < maximumId;
 
 /**
- * Checks the structure of a parsed tokenizer.json; throws `MTL_DATA_TOKENIZER` with the problem. Merges are
+ * Checks the structure of a parsed tokenizer.json. Throws `MTL_DATA_TOKENIZER` with the problem. Merges are
  * checked later, by `readMerges`.
  *
- * @returns the file, and the ids of its model's tokens. If a Unigram model contains a token several times,
- *   the last id counts
+ * @returns the checked JSON, and the ids of its model's tokens. If a Unigram model contains a token several
+ *   times, the last id counts
  */
 export function checkTokenizerJson(
   json: unknown,
@@ -60,7 +63,7 @@ export function checkTokenizerJson(
   if (!isJsonObject(json)) return fail('is not a tokenizer', 'a JSON object');
   const { model } = json;
   if (!isJsonObject(model)) return fail('has no model', 'a "model" object with a vocabulary');
-  // old files omit the type, so it is derived from the other fields
+  // old files omit the type, so it is derived from the model's fields
   const type = modelTypes.find((known) => known === (model.type ?? untypedModel(model)));
   if (type === undefined)
     return fail(`has a model of type ${JSON.stringify(model.type)}`, modelTypes.join(', '));
@@ -95,7 +98,7 @@ export function checkTokenizerJson(
   return { json: checked, modelIds };
 }
 
-/** Returns the type of a model whose file omits it. */
+/** Returns the type of a model whose file omits the type. */
 function untypedModel(model: Record<string, unknown>): ModelType {
   if (Array.isArray(model.merges)) return 'BPE';
   if (Array.isArray(model.vocab)) return 'Unigram';

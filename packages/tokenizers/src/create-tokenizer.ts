@@ -38,7 +38,7 @@ export async function createTokenizer(options: TokenizerOptions): Promise<Tokeni
 
 /**
  * Makes a byte-level BPE tokenizer with GPT-2's built-in vocabulary, or with a vocabulary from `vocab.json`
- * and `merges.txt`. With the built-in vocabulary, the text `<|endoftext|>` is encoded as plain text.
+ * and `merges.txt`. With the built-in vocabulary, the string `<|endoftext|>` is encoded as plain text.
  */
 async function createGpt2BpeTokenizer(
   options: Extract<TokenizerOptions, { type: 'GPT2BPETokenizer' }>,
@@ -85,7 +85,7 @@ function builtInGpt2(tokens: readonly string[], options: TokenizerOptions): Toke
 
 const isAscii = /^[\0-\x7f]*$/;
 
-/** Returns the UTF-8 bytes of a text as a string with one character for each byte. */
+/** Returns the UTF-8 bytes of `text` as a string with one character for each byte. */
 function byteString(text: string): string {
   return isAscii.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1');
 }
@@ -102,15 +102,15 @@ function gpt2FromFiles(
 }
 
 /**
- * Makes a tokenizer with one token for each UTF-8 byte (ids 0 to 255). Id 256 ends a document. It needs no
- * files, and decoding always returns the original text.
+ * Makes a tokenizer with one token for each UTF-8 byte (ids 0 to 255). Id 256 ends a document. The tokenizer
+ * needs no files, and decoding always returns the original text.
  */
 function createByteLevelTokenizer(
   options: Extract<TokenizerOptions, { type: 'ByteLevelTokenizer' }>,
 ): Tokenizer {
   const endOfDocument = 256;
   const encoder = new TextEncoder();
-  // Byte order marks must be decoded like other characters.
+  // byte order marks must be decoded like any character
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   return {
     name: 'ByteLevelTokenizer',
@@ -157,7 +157,9 @@ function createNullTokenizer(options: Extract<TokenizerOptions, { type: 'NullTok
   };
 }
 
-/** Makes BERT's WordPiece tokenizer from a `vocab.txt` (one token per line). Documents end with `[SEP]`. */
+/**
+ * Makes BERT's WordPiece tokenizer from a `vocab.txt` with one token per line. Documents end with `[SEP]`.
+ */
 function createBertWordPieceTokenizer(
   options: Extract<TokenizerOptions, { type: 'BertWordPieceLowerCase' | 'BertWordPieceCase' }>,
 ): Tokenizer {

@@ -5,8 +5,8 @@ import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createTokenizer, type Tokenizer, trainByteLevelBpe, trainWordPiece } from './index.js';
 
-// Texts with emoji of several code points, ideographs, combining marks, a byte order mark, and scripts of two
-// to four bytes.
+// texts with emoji of several code points, ideographs, combining marks, a byte order mark, and scripts with
+// two to four bytes per character
 const texts = [
   '打',
   'I 😀 👩‍👩‍👧‍👦 🇩🇪 ok',
@@ -68,8 +68,8 @@ it.each(cases)('$name replaces what a split leaves of a character of $text', ({ 
     const left = tokenizer.decode(ids.slice(0, split));
     const right = tokenizer.decode(ids.slice(split));
     if (left + right === text) continue;
-    // an incomplete sequence of bytes at the start becomes one U+FFFD, and each further byte becomes another
-    // U+FFFD
+    // an incomplete byte sequence at the start becomes one U+FFFD, and each further byte of it becomes one
+    // more U+FFFD
     expect(left.at(-1)).toBe('\ufffd');
     expect(right).toMatch(/^\ufffd{1,3}/u);
     const before = left.slice(0, -1);

@@ -8,15 +8,15 @@ import { createTokenizer, exportTokenizer, type Tokenizer, trainByteLevelBpe } f
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Writes files to a new directory, and loads the written tokenizer.json. */
+/** Writes files to a new directory, and loads its tokenizer.json. */
 async function written(name: string, files: Readonly<Record<string, string>>): Promise<Tokenizer> {
   mkdirSync(join(directory, name));
   for (const [file, contents] of Object.entries(files)) writeFileSync(join(directory, name, file), contents);
   return createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel: join(directory, name) });
 }
 
-// Pieces of text at which GPT-2's pattern splits words: letters, numbers, marks, kinds of white space, and
-// characters that only look like one of these.
+// pieces of text at which GPT-2's pattern splits words: letters, numbers, marks, kinds of white space, and
+// characters that only look like these
 const piece = fc.constantFrom(
   ...['the', 'a', 'é', 'e\u0301', '打字', '😀', '𝔘', '1', '23', ' ', '  ', '\n', '\t', '\r\n', '\u0085'],
   ...['\ufeff', '\u00a0', '\u2003', '\u200b', "'s", "'LL", '_', '=', '---', '!?', '<|endoftext', '\u0000'],

@@ -16,17 +16,17 @@ import { findTokenizerClass } from './tokenizer-classes.js';
 import { readJsonFile } from './tokenizer-files.js';
 
 /**
- * Returns the contents, by file name, of files with which Hugging Face's libraries can load the same
+ * Returns the contents, by file name, of files from which Hugging Face's libraries can load the same
  * tokenizer. Files that the tokenizer already has are not included. `GPT2BPETokenizer` becomes
  * tokenizer.json, vocab.json, merges.txt and tokenizer_config.json; `ByteLevelTokenizer` becomes
  * tokenizer.json and tokenizer_config.json. A `HuggingFaceTokenizer` without a tokenizer_config.json gets
- * one: without it, the transformers library knows neither special tokens nor a maximum length. Returns
- * undefined for other tokenizers. Unlike our tokenizers, these libraries encode the text `<|endoftext|>` as
- * the special token.
+ * one, because otherwise the transformers library knows neither special tokens nor a maximum length. Returns
+ * undefined for all other tokenizers. Unlike our tokenizers, these libraries encode the string
+ * `<|endoftext|>` as the special token.
  *
  * `maxLength`: the model's maximum number of tokens, written as `model_max_length`. Default: not written
  *
- * @throws DataError MTL_DATA_TOKENIZER when the files of a tokenizer cannot be used
+ * @throws DataError MTL_DATA_TOKENIZER if the tokenizer's files cannot be used
  */
 export async function exportTokenizer(
   options: TokenizerOptions,
@@ -80,7 +80,7 @@ function settingsFile(
     tokenizer_class: settings.tokenizerClass,
     ...Object.fromEntries(tokens),
     model_max_length: settings.maxLength,
-    // with undefined, the field is omitted and tokenizer.json decides
+    // if undefined, the field is omitted and tokenizer.json decides
     add_prefix_space: settings.addsPrefixSpace,
     clean_up_tokenization_spaces: false,
   };
@@ -90,10 +90,10 @@ function settingsFile(
 const specialTokens = ['bos', 'eos', 'unk', 'pad'] as const;
 type SpecialToken = (typeof specialTokens)[number];
 
-// Names of the token that begins a text in published models.
+// the names that published models give to the token that begins a text
 const bosNames = ['<|begin_of_text|>', '<|startoftext|>', '<s>', '<bos>', '[BOS]'];
 
-/** Returns a tokenizer_config.json for a tokenizer.json without one. */
+/** Returns a tokenizer_config.json to add to a tokenizer.json that has none. */
 function makeSettings(
   options: Extract<TokenizerOptions, { type: 'HuggingFaceTokenizer' }>,
   maxLength: number | undefined,
@@ -106,7 +106,7 @@ function makeSettings(
   const start = tokenizer.startIds?.[0];
   const { model } = checkTokenizerJson(readJsonFile(path), path).json;
   const unknown = Array.isArray(model.vocab) ? model.vocab[model.unk_id ?? -1]?.[0] : model.unk_token;
-  // special_tokens_map.json also remains, and must not contradict the new file
+  // special_tokens_map.json remains in use, and must not contradict the new file
   const { bos_token, eos_token, unk_token, pad_token } = tokenizer.specialTokens ?? {};
   const found: Record<SpecialToken, string | null | undefined> = {
     bos: bos_token ?? (start === undefined ? bosNames.find((name) => ids.has(name)) : tokens.get(start)),
@@ -114,7 +114,7 @@ function makeSettings(
     unk: unk_token ?? unknown,
     pad: pad_token ?? (tokenizer.padId === undefined ? undefined : tokens.get(tokenizer.padId)),
   };
-  // omits tokens that are not in the vocabulary, because transformers would otherwise add them
+  // omits tokens that are not in the vocabulary, because the `transformers` library would otherwise add them
   const known = Object.entries(found).filter(([, token]) => typeof token === 'string' && ids.has(token));
   const settings = { ...readSavedFiles(path), configPath };
   const tokenizerClass = findTokenizerClass(settings)?.name ?? 'PreTrainedTokenizerFast';
@@ -124,8 +124,8 @@ function makeSettings(
 }
 
 /**
- * Returns the vocabulary and the merges for byte strings that are ordered by the ranks of their merges. The
- * end-of-text token is the last entry of the vocabulary.
+ * Returns the vocabulary and the merges for `tokens`: byte strings, ordered by the ranks of their merges. The
+ * end-of-text token is the last entry in the vocabulary.
  */
 function bytePairs(tokens: readonly string[], { splitsWords }: { splitsWords: boolean }): ByteLevelBpe {
   const encoder = new BytePairEncoder(new Map(tokens.map((token, id) => [token, id])));

@@ -5,16 +5,16 @@ export const endOfText = '<|endoftext|>';
 
 /**
  * Loads GPT-2's 50,256 byte-pair tokens in the order of their ids, which is also the order of their merges. A
- * token is a byte string: each byte is a character U+0000 to U+00FF.
+ * token is a byte string, in which each byte is a character from U+0000 to U+00FF.
  */
 export async function loadGpt2Vocabulary(): Promise<readonly string[]> {
-  // imported on demand, because the import takes 50 ms
+  // the vocabulary is imported on demand, because the import takes 50 ms
   const { default: tokens } = await import('gpt-tokenizer/bpeRanks/r50k_base');
   return tokens.map((token) => Buffer.from(token as string).toString('latin1'));
 }
 
-// Unicode's White_Space, as in the reference implementations. JavaScript's \s also contains U+FEFF, but not
-// U+0085.
+// Unicode's White_Space, as in the reference implementations; JavaScript's \s also contains U+FEFF, but not
+// U+0085
 const space = '\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 
 /** Matches the words into which GPT-2 splits a text (Radford 2019). The matches together cover the text. */
@@ -25,7 +25,8 @@ export const gpt2WordPattern = new RegExp(
 
 /**
  * The characters that represent bytes in byte-level BPE vocabularies (GPT-2), indexed by byte. Bytes that are
- * printable in Latin-1 keep their character. The other bytes have characters from U+0100 on.
+ * printable in Latin-1 keep their character. The remaining bytes are represented by characters from U+0100
+ * on.
  */
 export const byteAlphabet: readonly string[] = makeByteAlphabet();
 
@@ -36,7 +37,7 @@ function makeByteAlphabet(): string[] {
   return Array.from({ length: 256 }, (_, byte) => String.fromCharCode(prints(byte) ? byte : moved++));
 }
 
-/** Returns the characters that represent the bytes of a text. */
+/** Returns the characters that represent the UTF-8 bytes of `text`. */
 export function spellBytes(text: string): string {
   let spelt = '';
   for (const byte of Buffer.from(text, 'utf8')) spelt += byteAlphabet[byte];
@@ -51,7 +52,7 @@ export const byteLevel = {
   use_regex: true,
 } as const;
 
-/** The model of a byte-level BPE in a tokenizer.json, without vocabulary and merges. */
+/** The model of a byte-level BPE in a tokenizer.json, without the vocabulary and the merges. */
 export const byteLevelModel = {
   type: 'BPE',
   dropout: null,
@@ -68,14 +69,14 @@ export const byteLevelModel = {
  */
 export interface ByteLevelBpe {
   readonly vocab: Readonly<Record<string, number>>;
-  /** The merges in order, each as two tokens with a space between. */
+  /** The merges in order, each as two tokens separated by a space. */
   readonly merges: readonly string[];
   readonly endOfText: { readonly id: number; readonly content: string } | undefined;
   /** True if texts are split into words in the same way as GPT-2. */
   readonly splitsWords: boolean;
 }
 
-/** Returns the tokenizer.json of a byte-level BPE like GPT-2's. */
+/** Returns a tokenizer.json for a byte-level BPE in GPT-2's style. */
 export function byteLevelBpeJson({ vocab, merges, endOfText, splitsWords }: ByteLevelBpe) {
   const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
   return {
@@ -91,7 +92,7 @@ export function byteLevelBpeJson({ vocab, merges, endOfText, splitsWords }: Byte
   };
 }
 
-/** Reads `vocab.json` and `merges.txt`. Throws `MTL_DATA_TOKENIZER` when they cannot be read. */
+/** Reads `vocab.json` and `merges.txt`. Throws `MTL_DATA_TOKENIZER` if they cannot be read. */
 export function readGpt2Files(files: {
   readonly vocabFile: string;
   readonly mergeFile: string;

@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Returns the path of a FIFO without a writer. Opening it in the normal way would wait forever. */
+/** Creates a FIFO without a writer and returns its path. Opening it in the normal way would wait forever. */
 function fifo(name: string): string {
   const path = join(directory, name);
   execFileSync('mkfifo', [path]);

@@ -15,25 +15,25 @@ import { makeFail, readJsonFile, tokenizerError } from './tokenizer-files.js';
 import { isNormalized, tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
 import { wordPieceOffsets } from './word-piece.js';
 
-// Names of the token that ends a document in published models, the most specific first.
+// the names that published models give to the token that ends a document, the most specific first
 const endOfDocumentNames = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '[EOS]', '[SEP]'];
 const padNames = ['<|pad|>', '<pad>', '[PAD]'];
 
-/** A parsed tokenizer.json, and the options to make a tokenizer from it. */
+/** A parsed tokenizer.json, with the options for making a tokenizer from it. */
 interface HuggingFaceTokenizerOptions {
   readonly name: string;
   /** Path of the file, for messages. */
   readonly path: string;
   readonly json: unknown;
-  /** The files in the same directory; absent: none. */
+  /** The further files in the same directory; absent if there are none. */
   readonly files?: SavedFiles;
   readonly eodToken?: string | undefined;
   readonly options: TokenizerOptions | undefined;
 }
 
 /**
- * Loads a `tokenizer.json` (or a directory that contains one) and the files in its directory, like
- * AutoTokenizer of the transformers library.
+ * Loads a `tokenizer.json` (or a directory that contains one) and the files in its directory, in the same way
+ * as AutoTokenizer of the transformers library.
  */
 export function loadHuggingFaceTokenizer(
   options: Extract<TokenizerOptions, { type: 'HuggingFaceTokenizer' }>,
@@ -51,7 +51,7 @@ export function loadHuggingFaceTokenizer(
 }
 
 /**
- * Returns the path of a tokenizer.json, given its path or its directory, and the path of the
+ * Returns the path of a tokenizer.json, given its path or its directory. Also returns the path of the
  * tokenizer_config.json in the same directory, which may not exist.
  */
 export function tokenizerJsonPaths(tokenizerModel: string): {
@@ -63,7 +63,7 @@ export function tokenizerJsonPaths(tokenizerModel: string): {
   return { path, configPath: join(dirname(path), 'tokenizer_config.json') };
 }
 
-/** Makes a tokenizer from a parsed tokenizer.json; throws `MTL_DATA_TOKENIZER` if it is unusable. */
+/** Makes a tokenizer from a parsed tokenizer.json. Throws `MTL_DATA_TOKENIZER` if it is unusable. */
 export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): Tokenizer {
   const { name, path } = options;
   const { json: checked, modelIds } = guarded(path, () => checkTokenizerJson(options.json, path));
@@ -97,7 +97,7 @@ export function makeHuggingFaceTokenizer(options: HuggingFaceTokenizerOptions): 
   };
 }
 
-/** Returns the ids of a model's tokens and of added tokens. */
+/** Returns the ids of the model's tokens and of the added tokens. */
 function withAddedTokens(
   modelIds: ReadonlyMap<string, number>,
   added: TokenizerJson['added_tokens'],
@@ -132,7 +132,7 @@ function makeParts(
   const decode = decoderPart && makeDecoder(decoderPart);
   const tokens = [...modelTokens];
   const normalize = (text: string) => normalizer?.normalize(text) ?? text;
-  // as in the tokenizers library, a normalized added token is decoded to its normalized text
+  // as in the tokenizers library, a normalized added token is decoded to its normalized content
   for (const token of json.added_tokens) {
     const content = isNormalized(token) ? normalize(token.content) : token.content;
     if (content === '') {
@@ -152,7 +152,7 @@ function makeParts(
       model: makeModel(json.model, modelIds, makeFail(file)),
       addedTokens: json.added_tokens,
     }),
-    /** Decodes ids; ids without a token are left out, as in the tokenizers library. */
+    /** Decodes `ids`. Ids without a token are left out, as in the tokenizers library. */
     decodeIds: (ids: readonly number[]): string => {
       const found = ids.flatMap((id) => tokens[id] ?? []);
       if (found.length === 0) return '';
@@ -163,8 +163,8 @@ function makeParts(
 }
 
 /**
- * Rejects a text with a section that has no id. This happens if a model has neither tokens for the section
- * nor an unknown token.
+ * Rejects a text if a section of it has no id. This happens if a model has neither tokens for the section nor
+ * an unknown token.
  */
 function checkIds(encoded: (number | undefined)[], path: string): number[] {
   if (encoded.every((id) => Number.isInteger(id))) return encoded as number[];
@@ -173,7 +173,7 @@ function checkIds(encoded: (number | undefined)[], path: string): number[] {
   });
 }
 
-// Math.max(...values) would overflow the stack with a large vocabulary.
+// Math.max(...values) would overflow the stack for a large vocabulary
 function largest(values: Iterable<number>): number {
   let maximum = -1;
   for (const value of values) if (value > maximum) maximum = value;
@@ -198,7 +198,7 @@ function endOfDocument(options: {
   });
 }
 
-/** Runs a function, and converts any error to a coded error about the file. */
+/** Calls `run`, and converts any error to a coded error about the file at `path`. */
 function guarded<T>(path: string, run: () => T): T {
   try {
     return run();

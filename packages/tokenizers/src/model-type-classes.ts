@@ -1,6 +1,6 @@
 /**
- * The classes that AutoTokenizer of transformers 5.18 uses to load tokenizers, with the list of each class's
- * `model_type`s (config.json). `tooling/fixtures/make-saved-tokens-fixtures.py` reads these lists from the
+ * The classes with which AutoTokenizer in transformers 5.18 loads tokenizers. Each has a list of its
+ * `model_type`s in config.json. `tooling/fixtures/make-saved-tokens-fixtures.py` reads these lists from the
  * library, and a test compares them.
  */
 const typesOfClasses: Readonly<Record<string, string>> = {
@@ -129,7 +129,7 @@ export const classesByModelType: ReadonlyMap<string, string> = new Map(
   ),
 );
 
-/** Types for which AutoTokenizer ignores the class in tokenizer_config.json. */
+/** The `model_type`s for which AutoTokenizer ignores the class in tokenizer_config.json. */
 export const typesWithWrongClass: ReadonlySet<string> = new Set(
   (
     'arctic camembertv2-base chameleon chatlm cohere_asr deepseek_ocr deepseek_ocr2 deepseek_v2 ' +
@@ -142,8 +142,8 @@ export const typesWithWrongClass: ReadonlySet<string> = new Set(
 );
 
 /**
- * Unsupported classes, without `Fast`. They do not use the components of tokenizer.json: they build other
- * components, read other files, or are written in Python.
+ * Unsupported classes, without the suffix `Fast`. They do not use the components of tokenizer.json: they
+ * build their own components, read further files, or are written in Python.
  */
 export const unknownClasses: ReadonlySet<string> = new Set(
   (

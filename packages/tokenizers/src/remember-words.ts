@@ -1,10 +1,10 @@
-// limits of the cache, because texts repeat short words, but rarely long words
+// these limits suit the cache because texts repeat short words, but rarely long words
 const maximumWords = 1 << 16;
 const maximumLength = 64;
 
 /**
- * Caches the results of a function for short words. To limit its memory, the cache is cleared when it
- * contains 65,536 words.
+ * Caches the results of `compute` for short words. To limit its memory, the cache is cleared when it contains
+ * 65,536 words.
  */
 export function rememberWords<T>(compute: (word: string) => T): (word: string) => T {
   const known = new Map<string, T>();
@@ -14,7 +14,7 @@ export function rememberWords<T>(compute: (word: string) => T): (word: string) =
     if (found !== undefined) return found;
     const computed = compute(word);
     if (known.size >= maximumWords) known.clear();
-    // copies the word, because a slice of a text keeps the complete text in memory
+    // the word is copied, because a slice of a text keeps the complete text in memory
     known.set(Buffer.from(word, 'utf16le').toString('utf16le'), computed);
     return computed;
   };

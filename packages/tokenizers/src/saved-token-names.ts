@@ -4,7 +4,7 @@ import { tokenizerError } from './tokenizer-files.js';
 
 type Settings = Readonly<Record<string, unknown>>;
 
-/** A token in the files: a text, which means a special token, or an object with properties. */
+/** A token in the files: a string, which means a special token, or an object with properties. */
 export type StatedToken = string | StatedProperties;
 
 /** A token with its properties. */
@@ -16,7 +16,7 @@ interface StatedProperties extends Partial<Omit<AddedToken, 'normalized' | 'cont
   readonly normalized?: boolean;
 }
 
-/** Returns a token with defaults for missing properties. */
+/** Returns `token` with defaults for missing properties. */
 export function addedToken(token: StatedToken, { isNamed = false } = {}): AddedToken {
   const { content, ...given } = typeof token === 'string' ? { content: token, special: true } : token;
   const special = given.special === true || isNamed;
@@ -33,7 +33,7 @@ export function addedToken(token: StatedToken, { isNamed = false } = {}): AddedT
 export const readContent = (token: StatedToken): string =>
   typeof token === 'string' ? token : token.content;
 
-/** Names of special tokens, in the order of adding. */
+/** The names of special tokens, in the order in which they are added. */
 export const specialTokenNames = [
   ...['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token'],
 ] as const;
@@ -47,7 +47,10 @@ export interface NamedTokens {
   readonly tokens: ReadonlyMap<string, StatedToken>;
   /** Special tokens without names. */
   readonly extra: readonly StatedToken[];
-  /** The texts of special tokens. A token in added_tokens.json with such a text is special, too. */
+  /**
+   * The strings of special tokens. If added_tokens.json contains a token with such a string, this token is
+   * special, too.
+   */
   readonly specialTexts: ReadonlySet<string>;
 }
 
@@ -59,16 +62,16 @@ interface NamingFiles {
    * `added_tokens_decoder`, because the transformers library then ignores the map.
    */
   readonly specialTokensMap: Settings | undefined;
-  /** Default tokens for names that the files lack; null for a name without a default token. */
+  /** Default tokens for names that are missing in the files; null for a name without a default token. */
   readonly defaults: Readonly<Record<string, string | null>>;
   readonly configPath: string;
   readonly mapPath: string;
 }
 
 /**
- * Returns the special tokens in files, like AutoTokenizer of transformers 5. `additional_special_tokens` is
- * the former name of `extra_special_tokens`, and is used if no file has the new name. special_tokens_map.json
- * overrides tokenizer_config.json.
+ * Returns the special tokens in the files, in the same way as AutoTokenizer in transformers 5.
+ * `additional_special_tokens` is the former name of `extra_special_tokens`, and is used if no file has the
+ * new name. special_tokens_map.json overrides tokenizer_config.json.
  *
  * @throws DataError MTL_DATA_TOKENIZER for an invalid token
  */
@@ -82,7 +85,7 @@ export function namedTokens(files: NamingFiles): NamedTokens {
   const stated = isDict ? [] : inConfig.list(listKey);
   const ofMap = inMap.list('extra_special_tokens').filter((token) => !includes(stated, token));
   const listed = [...stated, ...ofMap];
-  // the former name is used only if no file has a list under the new name; an empty list counts, too
+  // the former name is used only if no file has a list under the new name, not even an empty list
   const hasPresent =
     usesFormer ||
     (config.extra_special_tokens !== undefined && !isDict) ||
@@ -136,7 +139,7 @@ export class TokenReader {
     return this.#settings[name] !== undefined;
   }
 
-  /** Returns the token with a name; undefined if the file has none. */
+  /** Returns the token with the given name; undefined if the file has none. */
   token(name: string): StatedToken | undefined {
     const value = this.#settings[name] ?? undefined;
     return value === undefined ? undefined : this.#read(value, name);
@@ -149,14 +152,14 @@ export class TokenReader {
     return value.map((token) => this.#read(token, name));
   }
 
-  /** Returns the tokens of an object, with their keys. */
+  /** Returns the tokens in the object `name`, with their keys. */
   dict(name: string): readonly (readonly [string, StatedToken])[] {
     const value = this.#settings[name];
     if (!isJsonObject(value)) return [];
     return Object.entries(value).map(([key, token]) => [key, this.#read(token, `${name}.${key}`)]);
   }
 
-  /** Returns tokens with names that exist only in some models, such as `image_token`. */
+  /** Returns the tokens whose names exist only in some models, such as `image_token`. */
   othersNamed(): readonly (readonly [string, StatedToken])[] {
     return Object.entries(this.#settings).flatMap(([name, value]) => {
       const isToken = typeof value === 'string' || isJsonObject(value);
@@ -166,7 +169,7 @@ export class TokenReader {
     });
   }
 
-  /** Returns the tokens of an object whose keys are ids. */
+  /** Returns the tokens in the object `name`, whose keys are ids. */
   byId(name: string): readonly (readonly [number, StatedToken])[] {
     const value = this.#settings[name] ?? {};
     if (!isJsonObject(value)) throw this.#malformed(value, name, 'an object from ids to tokens');

@@ -10,14 +10,14 @@ interface Case {
   readonly base: string;
   /** Fields of tokenizer.json that replace fields of the base. */
   readonly parts: object;
-  /** The files next to tokenizer.json, contents by name. */
+  /** The contents of the files next to tokenizer.json, by file name. */
   readonly files: Readonly<Record<string, object>>;
   readonly length?: number;
   readonly special?: Readonly<Record<string, string>>;
   readonly encoded?: readonly (readonly [string, number[]])[];
   /**
-   * The contradiction between files: AutoTokenizer gives a token another id than a file, or two files have
-   * different tokens for a name.
+   * The contradiction between files: AutoTokenizer gives a token a different id than a file does, or two
+   * files have different tokens for the same name.
    */
   readonly contradiction?: string;
 }
@@ -63,7 +63,8 @@ describe('tokens kept next to a tokenizer.json', () => {
         encoded: encoded.map(([text]) => [text, tokenizer.encode(text)]),
       }).toEqual({ name, length, special, encoded });
     }
-    // the components of tokenizer.json differ from the components that the class builds
+    // only one case is ignored: the components of its tokenizer.json differ from the components that the
+    // class builds
     expect(ignored).toEqual(['random 35']);
   });
 

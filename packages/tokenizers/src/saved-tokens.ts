@@ -16,7 +16,7 @@ import { settingsIn, tokenizerError } from './tokenizer-files.js';
 
 type Settings = Readonly<Record<string, unknown>>;
 
-/** The files in the directory of a tokenizer.json that affect its ids. */
+/** The files in the directory of a tokenizer.json that affect the tokenizer's ids. */
 export interface SavedFiles {
   /** The folder of the files. */
   readonly directory: string;
@@ -24,9 +24,9 @@ export interface SavedFiles {
   readonly config: Settings;
   /** The settings of special_tokens_map.json. */
   readonly specialTokensMap: Settings;
-  /** The contents of added_tokens.json: ids by token. */
+  /** The contents of added_tokens.json, which maps tokens to ids. */
   readonly addedTokens: Settings;
-  /** The settings of config.json. Their `model_type` may determine the class of the tokenizer. */
+  /** The settings in config.json. Their `model_type` may determine the tokenizer's class. */
   readonly modelConfig: Settings;
 }
 
@@ -56,17 +56,19 @@ export function readSavedFiles(path: string): SavedFiles {
   };
 }
 
-/** A tokenizer.json, completed by the tokens of the other files in its directory. */
+/** A tokenizer.json, completed with the tokens in the other files of its directory. */
 export interface CompleteTokenizer {
   readonly json: TokenizerJson;
-  /** Texts of special tokens, by their names `bos_token`, `eos_token` and so on. */
+  /** The special tokens as strings, by their names `bos_token`, `eos_token` and so on. */
   readonly specialTokens: Readonly<Record<string, string>>;
 }
 
 /**
- * Completes a tokenizer.json by the tokens of the other files in its directory, like AutoTokenizer of
- * transformers 5. If the tokenizer's class builds its own components, these replace the components in
- * tokenizer.json. `modelIds` are ids of the model's tokens, and `modelTokens` the tokens indexed by id.
+ * Completes a tokenizer.json by the tokens in the further files of its directory, in the same way as
+ * AutoTokenizer in transformers 5. If the tokenizer's class builds its own components, these replace the
+ * components in tokenizer.json. `modelIds` are the ids of the model's tokens, and `modelTokens` are the
+ * tokens
+ * indexed by id.
  *
  * @throws DataError MTL_DATA_TOKENIZER if files contradict each other or the vocabulary, and for unknown
  *   settings that change ids
@@ -113,8 +115,8 @@ export function withSavedTokens(
 }
 
 /**
- * Returns the texts of all tokens in the files next to a vocabulary. The files are read like the files next
- * to a tokenizer.json.
+ * Returns all tokens in the files next to a vocabulary, as strings. The files are read in the same way as the
+ * files next to a tokenizer.json.
  *
  * @param path the path of the vocabulary
  * @throws DataError MTL_DATA_TOKENIZER
@@ -128,7 +130,7 @@ export function tokensNextTo(path: string): ReadonlySet<string> {
   return new Set([...Object.keys(saved.addedTokens), ...tokens.map(readContent)]);
 }
 
-/** Returns the special tokens in the files; `defaults` are used for names that the files lack. */
+/** Returns the special tokens in the files. For names that are missing in the files, `defaults` are used. */
 function namedIn(
   files: SavedFiles & { readonly configPath: string },
   defaults: Readonly<Record<string, string | null>>,
@@ -167,7 +169,7 @@ function refuseUnknown({ config, configPath }: FilesAt): void {
   });
 }
 
-/** An id that a file gives to a token. */
+/** An id that a file assigns to a token. */
 interface StatedId {
   readonly content: string;
   readonly id: number;
@@ -241,8 +243,8 @@ function readPadding({ padding }: TokenizerJson): Readonly<Record<string, string
 }
 
 /**
- * Returns the tokens to which files give ids, sorted by id. They are in `added_tokens_decoder`, or in the
- * older files.
+ * Returns the tokens to which files assign ids, sorted by id. They are in `added_tokens_decoder` or, in older
+ * directories, in separate files.
  */
 function keptTokens(
   json: TokenizerJson,
@@ -295,7 +297,7 @@ function specialTokensAgain(
 
 /**
  * Rejects files with ids that differ from the tokens' actual ids. The tokenizers library numbers added tokens
- * after the vocabulary, whatever the files contain.
+ * after the vocabulary, regardless of the ids in the files.
  */
 function checkIds(
   vocabulary: AddedVocabulary,

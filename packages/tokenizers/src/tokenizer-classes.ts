@@ -4,7 +4,7 @@ import { byteLevel, byteLevelModel, endOfText } from './gpt2-vocabulary.js';
 import { classesByModelType, typesWithWrongClass, unknownClasses } from './model-type-classes.js';
 import { tokenizerError } from './tokenizer-files.js';
 
-/** The settings that determine the class of a tokenizer, from tokenizer_config.json and config.json. */
+/** The settings in tokenizer_config.json and config.json that determine a tokenizer's class. */
 interface ClassSettings {
   readonly config: Readonly<Record<string, unknown>>;
   readonly modelConfig: Readonly<Record<string, unknown>>;
@@ -15,19 +15,19 @@ interface ClassSettings {
 }
 
 /**
- * A class of the transformers library that uses only the vocabulary of tokenizer.json, and builds the other
+ * A class in the transformers library that uses only the vocabulary of tokenizer.json, and builds all further
  * components itself.
  */
 export interface TokenizerClass {
   readonly name: string;
   /**
-   * Default texts of `bos_token` and so on, for names that the files lack. null means that the class has no
-   * default text, and does not use the padding token of tokenizer.json.
+   * The default strings of `bos_token` and so on, for names that are missing in the files. null means that
+   * the class has no default, and does not use the padding token in tokenizer.json.
    */
   readonly tokens: Readonly<Record<string, string | null>>;
   /**
-   * How the class adds every special token a second time: only the token's text, or the token with its
-   * properties. Absent: tokens are added once.
+   * How the class adds every special token a second time: as a string without properties (`texts`), or with
+   * its properties (`tokens`). Absent if tokens are added only once.
    */
   readonly addsAgain?: 'texts' | 'tokens';
   readonly parts: (settings: ClassSettings) => ClassComponents;
@@ -41,7 +41,8 @@ interface ClassComponents {
   /** Fields of the model in tokenizer.json. */
   readonly model: Readonly<Record<string, unknown>>;
   /**
-   * Further pairs of normalizer and pre-tokenizer in tokenizer.json that are equivalent to the class's pair.
+   * Further pairs of normalizer and pre-tokenizer in tokenizer.json that have the same effect as the class's
+   * pair.
    */
   readonly others?: readonly (readonly [unknown, unknown])[];
 }
@@ -63,7 +64,7 @@ const bertTokens = {
   mask_token: '[MASK]',
 };
 
-/** Returns a boolean setting; the default if it is null or absent. */
+/** Returns a boolean setting, or the default if it is null or absent. */
 function flag({ config, configPath }: ClassSettings, name: string, byDefault: boolean): boolean {
   const value = config[name] ?? byDefault;
   if (typeof value === 'boolean') return value;
@@ -72,7 +73,7 @@ function flag({ config, configPath }: ClassSettings, name: string, byDefault: bo
   });
 }
 
-/** Returns the components of a byte-level BPE, which splits words with `splits` or as GPT-2 does. */
+/** Returns the components of a byte-level BPE, which splits words with `splits`, or else as GPT-2 does. */
 const byteLevelParts =
   (normalizer: unknown, splits: readonly unknown[] = [], splitsWords = true) =>
   (settings: ClassSettings): ClassComponents => {
@@ -116,7 +117,7 @@ const sentencePieceDecoder = ({ strips }: { readonly strips: boolean }) => ({
   ],
 });
 
-/** Returns the unknown token for the model: the token in the files, or the class's default. */
+/** Returns the model's unknown token: the token in the files, or else the class's default. */
 const chooseUnknown = ({ unknownToken }: ClassSettings, byDefault: string): string =>
   unknownToken ?? byDefault;
 
@@ -133,7 +134,7 @@ function llamaParts(settings: ClassSettings): ClassComponents {
     },
     decoder: sentencePieceDecoder({ strips: spaced }),
     model: sentencePieceModel,
-    // earlier versions of the library wrote the same components in this form
+    // earlier versions of the library wrote the same components in the following form
     others: [
       [{ type: 'Sequence', normalizers: [{ type: 'Prepend', prepend: space }, spaces] }, null],
       [spaces, null],
@@ -242,7 +243,7 @@ const classes: ReadonlyMap<string, Omit<TokenizerClass, 'name'>> = new Map(
 );
 
 /**
- * Classes that use tokenizer.json unchanged. A class name that is unknown to the transformers library has the
+ * Classes that use tokenizer.json unchanged. A class name that the transformers library does not know has the
  * same effect.
  */
 const generalClasses: readonly string[] = [
@@ -252,10 +253,11 @@ const generalClasses: readonly string[] = [
 const withoutFast = (name: string): string => name.replace(/Fast$/, '');
 
 /**
- * Returns the class with which AutoTokenizer of transformers 5 loads a tokenizer; undefined if it uses the
- * components of tokenizer.json.
+ * Returns the class with which AutoTokenizer in transformers 5 loads a tokenizer; undefined if it uses the
+ * components in tokenizer.json.
  *
- * @throws DataError MTL_DATA_TOKENIZER for a class that reads other files, or builds components that are not
+ * @throws DataError MTL_DATA_TOKENIZER for a class that reads further files, or builds components that are
+ * not
  *   supported here
  */
 export function findTokenizerClass(settings: ClassSettings): TokenizerClass | undefined {
@@ -292,7 +294,7 @@ const isKnown = (name: string): boolean =>
 const readText = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined;
 
-/** Returns the name of the code for a tokenizer in `auto_map`, if there is any. */
+/** Returns the name of the tokenizer code that `auto_map` names; undefined if it names none. */
 function readCode(map: unknown): string | undefined {
   const code: unknown = isJsonObject(map) ? map.AutoTokenizer : map;
   if (code === undefined || code === null) return undefined;
@@ -314,7 +316,7 @@ function refusedClass({ config, configPath }: ClassSettings, name: string) {
 /**
  * Returns `json`, a tokenizer.json, with the components that its tokenizer class builds.
  *
- * @throws DataError MTL_DATA_TOKENIZER if `json` has other components, which the class would ignore
+ * @throws DataError MTL_DATA_TOKENIZER if `json` has different components, which the class would ignore
  */
 export function withPartsOfClass(
   json: TokenizerJson,
@@ -370,8 +372,8 @@ const setFields: readonly string[] = [
 const defaults: Readonly<Record<string, unknown>> = { use_regex: true, invert: false };
 
 /**
- * Returns a component in a canonical text. Components that differ only in fields that the class sets have the
- * same text.
+ * Returns a canonical string for a component. Components that differ only in fields that the class sets have
+ * the same string.
  */
 function canonical(part: unknown): string {
   const ordered = (value: unknown): unknown => {

@@ -13,13 +13,13 @@ interface EncodingComponents {
   readonly addedTokens: TokenizerJson['added_tokens'];
 }
 
-/** Returns true if a token is searched for in normalized texts, in its own normalized form. */
+/** Returns true if a token is searched for in normalized text, in its own normalized form. */
 export function isNormalized({ normalized, special }: TokenizerJson['added_tokens'][number]): boolean {
   return normalized ?? special !== true;
 }
 
 /**
- * Returns an encoder that equals the encoder of the tokenizers library. It first finds added tokens, in the
+ * Returns an encoder that encodes exactly as in the tokenizers library. It first finds added tokens, in the
  * text and in the normalized text. The text between these tokens is normalized, split into words and encoded
  * word by word. Undefined ids represent text without a token.
  */
@@ -45,7 +45,7 @@ export function tokenizerJsonEncoder({
         for (const id of encodeWord(word)) encoded.push(id);
     };
     const encodePart = (part: string, isFirst: boolean): void => {
-      // number of UTF-16 units of the first character of the text
+      // the number of UTF-16 code units in the first character of the text
       const front = isFirst && asksForFront ? (part.codePointAt(0)! > 0xffff ? 2 : 1) : 0;
       const normalized =
         asksForFront && normalizer !== undefined
@@ -68,19 +68,21 @@ export function tokenizerJsonEncoder({
   };
 }
 
-/** A token that is searched for in texts before they are split into words. */
+/** A token for which a text is searched before it is split into words. */
 interface AddedToken {
   readonly id: number;
   readonly content: string;
-  /** True if the token matches only where no letter, digit, mark or underscore is next to it. */
+  /**
+   * True if the token matches only where no letter, digit, mark or underscore is directly before or after it.
+   */
   readonly single_word?: boolean;
-  /** True if the token includes the white space before it. */
+  /** True if the token also matches the white space before it. */
   readonly lstrip?: boolean;
-  /** True if the token includes the white space after it. */
+  /** True if the token also matches the white space after it. */
   readonly rstrip?: boolean;
 }
 
-/** A part of a text: an added token, or the text between added tokens. */
+/** A segment of a text: an added token, or the text between added tokens. */
 interface TextSegment {
   readonly text: string;
   /** The id of the added token; undefined for text between added tokens. */
@@ -97,9 +99,9 @@ const wordAtStart = new RegExp(`^[${wordCharacter}]`, 'v');
 const space = /\p{White_Space}/u;
 
 /**
- * Splits texts at added tokens like the tokenizers library: from left to right, at the longest token that
- * begins at a position. If that token must be a single word and is not, its text remains text, and no shorter
- * token is searched for in it.
+ * Returns a function that splits texts at added tokens in the same way as the tokenizers library: from left
+ * to right, at the longest token that begins at a position. If that token must be a single word and is not,
+ * it remains text, and no shorter token is searched for in it.
  */
 function addedTokenSplitter(tokens: readonly AddedToken[]): (text: string) => TextSegment[] {
   const root: TrieNode = { next: new Map() };
@@ -160,7 +162,7 @@ function longestAt(root: TrieNode, text: string, start: number): AddedToken | un
 }
 
 function isSingleWord(text: string, start: number, end: number): boolean {
-  // Two UTF-16 units on each side contain the neighbouring code point.
+  // two UTF-16 code units on each side contain the neighbouring code point
   return (
     !wordAtEnd.test(text.slice(Math.max(0, start - 2), start)) && !wordAtStart.test(text.slice(end, end + 2))
   );

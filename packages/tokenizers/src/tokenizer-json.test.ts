@@ -33,8 +33,7 @@ describe.each(cases)('tokenizer.json: $name', async ({ name, json, encoded, deco
   });
 });
 
-// These tests fail or take very long if an algorithm requires a stack frame for each token, or takes
-// quadratic time.
+// these tests fail or take very long if an algorithm needs a stack frame for each token, or quadratic time
 describe('tokenizer.json: long words', () => {
   const letters = [...'abcdefghijklmnopqrstuvwxyz'];
   const word = Array.from({ length: 150_000 }, (_, i) => letters[(i * i + 7 * i) % 26]).join('');

@@ -5,23 +5,30 @@ import type { EncodedText } from './word-piece.js';
 export interface Tokenizer {
   /** The tokenizer's name in Megatron's `--tokenizer-type`. */
   readonly name: string;
-  /** Number of ids, without padding: the largest id is `vocabularySize - 1`. */
+  /** The number of ids, without padding. The largest id is `vocabularySize - 1`. */
   readonly vocabularySize: number;
   /** The id of the token that ends a document. */
   readonly eod: number;
   /** The id of the padding token, if there is one. */
   readonly padId?: number | undefined;
-  /** Ids of special tokens at the start of a separate text, such as a prompt; absent if there are none. */
+  /**
+   * The ids of the special tokens at the start of a separate text, such as a prompt; absent if there are
+   * none.
+   */
   readonly startIds?: readonly number[] | undefined;
-  /** Ids by token, with special tokens, if the tokenizer has a list of tokens. Masking needs it. */
+  /**
+   * A map from tokens, including special tokens, to ids, if the tokenizer has a list of tokens. Masking needs
+   * this map.
+   */
   readonly tokenIds?: ReadonlyMap<string, number> | undefined;
   /**
-   * Texts of special tokens by name (`bos_token`, `eos_token` and so on), if the tokenizer's files have them.
+   * The special tokens as strings, by name (`bos_token`, `eos_token` and so on), if the tokenizer's files
+   * contain them.
    */
   readonly specialTokens?: Readonly<Record<string, string>> | undefined;
   /**
-   * Ids of special tokens, if the tokenizer has a list of tokens. Absent: the end-of-document token is the
-   * only one.
+   * The ids of all special tokens, if the tokenizer has a list of tokens. If absent, the end-of-document
+   * token is the only special token.
    */
   readonly specialIds?: ReadonlySet<number> | undefined;
   /** Values that identify this tokenizer in the md5 hashes of cached indices. */
@@ -31,18 +38,18 @@ export interface Tokenizer {
    * not possible.
    */
   readonly options: TokenizerOptions | undefined;
-  /** Returns the ids of a text, without adding special tokens. */
+  /** Returns the ids of `text`, without adding special tokens. */
   encode(text: string): Int32Array | number[];
   /**
-   * Returns the ids of a text like `encode`, each with its range in the text (in UTF-16 units). Only BERT's
+   * Returns the same ids as `encode`, each with its range in the text (in UTF-16 code units). Only BERT's
    * WordPiece has this function, which reading comprehension needs.
    */
   readonly encodeWithOffsets?: ((text: string) => EncodedText) | undefined;
   /**
-   * Returns the text of ids, such as ids that `IndexedDataset.sequence` returned. Special tokens become their
-   * texts.
+   * Returns the text for `ids`, such as ids that `IndexedDataset.sequence` returned. Special tokens appear in
+   * the text.
    *
-   * @param ids integers; bigint in datasets of int64
+   * @param ids integers; in datasets of int64, they are bigint
    */
   decode(ids: ArrayLike<number | bigint>): string;
 }
@@ -66,26 +73,26 @@ export const tokenizerTypes = [
   'NullTokenizer',
 ] as const;
 
-/** A description of a tokenizer as plain data, from which worker threads can make equal tokenizers. */
+/** A tokenizer described as plain data, from which worker threads can make equal tokenizers. */
 export type TokenizerOptions =
   | {
       readonly type: 'GPT2BPETokenizer';
       /**
-       * Paths of `vocab.json` and `merges.txt` (both or none). Without them, GPT-2's built-in vocabulary is
-       * used.
+       * The path of `vocab.json`. Either both `vocabFile` and `mergeFile` (the path of `merges.txt`) or
+       * neither must be given. Without them, GPT-2's built-in vocabulary is used.
        */
       readonly vocabFile?: string | undefined;
       readonly mergeFile?: string | undefined;
-      /** Path of a chat template in Jinja. The directory of the files is not searched for one. */
+      /** The path of a Jinja chat template. No template is read from the directory of the vocabulary. */
       readonly chatTemplate?: string | undefined;
     }
   | {
       readonly type: 'HuggingFaceTokenizer';
-      /** Path of a `tokenizer.json`, or of a directory with one. */
+      /** The path of a `tokenizer.json`, or of a directory that contains one. */
       readonly tokenizerModel: string;
       /** The token that ends a document, if the files do not name it. */
       readonly eodToken?: string | undefined;
-      /** Path of a chat template in Jinja, which replaces the template in the directory of the file. */
+      /** The path of a Jinja chat template, which replaces the template in the directory of the file. */
       readonly chatTemplate?: string | undefined;
     }
   | { readonly type: 'BertWordPieceLowerCase' | 'BertWordPieceCase'; readonly vocabFile: string }
@@ -93,8 +100,8 @@ export type TokenizerOptions =
   | { readonly type: 'NullTokenizer'; readonly vocabSize: number };
 
 /**
- * Rejects ids that a tokenizer does not have, such as another tokenizer's ids. Without this check, such ids
- * would silently be missing in the text. Returns the ids as numbers.
+ * Rejects ids that a tokenizer does not have, for example because a different tokenizer made them. Without
+ * this check, such ids would be silently missing in the text. Returns the ids as numbers.
  *
  * @throws UsageError MTL_DATA_TOKEN_OUT_OF_VOCABULARY
  */

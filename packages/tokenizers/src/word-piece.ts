@@ -1,7 +1,7 @@
 import type { TokenizerJson } from './check-tokenizer-json.js';
 import { punctuation, whiteSpace } from './components/unicode-versions.js';
 
-/** A piece of a word: its token, and the range of code points in the word. */
+/** A piece of a word: its token, and its range of code points in the word. */
 interface WordPiece {
   readonly token: string;
   readonly from: number;
@@ -10,8 +10,8 @@ interface WordPiece {
 
 /**
  * Returns a function that splits words as BERT's WordPiece does (Wu 2016): it repeatedly takes the longest
- * token that begins the rest of the word. A word that cannot be split, or is too long, becomes one unknown
- * token. The time is linear in the length of a word, times the length of the longest token.
+ * token with which the rest of the word begins. A word that cannot be split, or that is too long, becomes a
+ * single unknown token. The time is proportional to the word's length times the longest token's length.
  *
  * @param tokens the tokens of the model, without added tokens
  */
@@ -45,27 +45,27 @@ export function wordPieceSplitter(
   };
 }
 
-/** Ids of the tokens of a text, and the range of each token in the text. */
+/** The ids of the tokens in a text, and each token's range in the text. */
 export interface EncodedText {
   readonly ids: readonly number[];
-  /** For each token, the index of its first UTF-16 unit in the text. */
+  /** For each token, the index of its first UTF-16 code unit in the text. */
   readonly starts: readonly number[];
-  /** For each token, the index after its last UTF-16 unit. */
+  /** For each token, the index after its last UTF-16 code unit in the text. */
   readonly ends: readonly number[];
 }
 
-// BertPreTokenizer splits words at the punctuation that the library knows, and at ASCII symbols.
+// BertPreTokenizer splits words at the punctuation that the `tokenizers` library knows, and at ASCII symbols
 const isPunctuation = new RegExp(`^[${punctuation}]$`, 'v');
 const isWhiteSpace = new RegExp(`^${whiteSpace}$`, 'u');
-// The largest number of cached characters. Most texts use a few hundred; the limit bounds the cache for a
-// text with all characters of Unicode.
+// the maximum number of cached characters; most texts use a few hundred, but a text could contain all
+// characters of Unicode
 const maximumCachedCharacters = 1 << 16;
 
 /**
- * Returns an encoder with offsets for BERT's WordPiece (BertNormalizer, BertPreTokenizer); undefined for
- * other pipelines. Its ids equal the library's. The origin of each normalized character is known, because
- * every step of this pipeline before the splitting of words works on single code points. Marks that the
- * normalizer drops belong to no token.
+ * Returns an encoder with offsets for BERT's WordPiece (BertNormalizer, BertPreTokenizer); undefined for any
+ * other pipeline. Its ids are equal to the ids of the `tokenizers` library. The origin of each normalized
+ * character is known, because every step of this pipeline before the splitting of words works on single code
+ * points. Marks that the normalizer drops belong to no token.
  */
 export function wordPieceOffsets(
   json: TokenizerJson,
@@ -80,7 +80,7 @@ export function wordPieceOffsets(
     model.type === 'WordPiece' &&
     readType(json.normalizer) === 'BertNormalizer' &&
     readType(json.pre_tokenizer) === 'BertPreTokenizer';
-  // BERT's special tokens neither include white space around them, nor are limited to whole words.
+  // BERT's special tokens neither match white space around them, nor are limited to whole words
   const isPlain = added.every((token) => {
     const { special, lstrip, rstrip, single_word: word } = token as unknown as Record<string, unknown>;
     return special === true && lstrip !== true && rstrip !== true && word !== true;
@@ -133,7 +133,10 @@ interface Word {
 
 const emptyWord = (): Word => ({ characters: [], starts: [], ends: [] });
 
-/** Splits a word into its tokens, and appends them and their positions to the tokens of the text. */
+/**
+ * Returns a function that splits a word into its tokens, and appends them and their positions to the tokens
+ * of the text.
+ */
 function wordSplitter(model: TokenizerJson['model'], ids: ReadonlyMap<string, number>) {
   const split = wordPieceSplitter(model, ids);
   return (word: Word, out: { ids: number[]; starts: number[]; ends: number[] }): void => {
@@ -145,7 +148,7 @@ function wordSplitter(model: TokenizerJson['model'], ids: ReadonlyMap<string, nu
   };
 }
 
-/** Returns a function that splits a text at special tokens that are written in it. */
+/** Returns a function that splits a text at the special tokens that it contains. */
 function addedTokenSplitter(added: TokenizerJson['added_tokens']) {
   const ids = new Map(added.map(({ content, id }) => [content, id]));
   const escaped = [...ids.keys()]

@@ -1,21 +1,22 @@
 /**
- * The maximum number of layers with separate scalars. In a larger model, this number of layers is selected at
- * even distances.
+ * The maximum number of layers with separate scalars. If a model has more layers, evenly spaced layers are
+ * selected.
  */
 const mostLayers = 16;
 
-/** One of the few numbers that summarize a record of type `experts`. Each becomes a curve. */
+/** A scalar in the summary of a record of type `experts`. Each scalar becomes a curve. */
 export interface ExpertScalar {
   readonly name: string;
   readonly value: number;
 }
 
 /**
- * Returns the numbers of an `experts` record by name, over all layers: `experts/max_load` (the load of the
- * busiest expert relative to an even load; the largest value of all layers), `experts/dropped` (the share of
- * dropped choices; a mean over layers) and `experts/entropy` (the entropy of the router's scores, in nats; a
- * mean over layers). The same numbers for layer N are named `experts/layer_N/...`, for at most 16 layers, so
- * there are at most 51 numbers. Empty for a record of another form.
+ * Returns the scalars of an `experts` record by name, over all layers: `experts/max_load` (the load of the
+ * busiest expert relative to an even load; the largest value over all layers), `experts/dropped` (the
+ * fraction of expert assignments that were dropped; a mean over layers) and `experts/entropy` (the entropy of
+ * the router's scores, in nats; a mean over layers). The same scalars for layer N are named
+ * `experts/layer_N/...`. They exist for at most 16 layers, so there are at most 51 scalars. Returns an empty
+ * list for a record in a different form.
  */
 export function expertScalars(fields: Readonly<Record<string, unknown>>): readonly ExpertScalar[] {
   const { layers, loads, dropped, entropy } = fields;
@@ -43,7 +44,7 @@ function listScalars(prefix: string, values: Readonly<Record<string, number>>): 
   );
 }
 
-/** Returns the largest of some counts, divided by their mean. */
+/** Returns the largest of `counts`, divided by their mean. */
 function maxLoad(counts: unknown): number {
   if (!Array.isArray(counts) || !counts.every((count) => typeof count === 'number')) return Number.NaN;
   return Math.max(...counts) / mean(counts);
@@ -57,10 +58,7 @@ const numberAt = (values: unknown, index: number): number => {
 const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/**
- * Returns at most `most` integers at even distances: at least 0 and below `size`, including the first and the
- * last.
- */
+/** Returns at most `most` evenly spaced integers from 0 to `size - 1`, including the first and the last. */
 const spread = (size: number, most: number): readonly number[] =>
   Array.from({ length: Math.min(size, most) }, (_, index) =>
     size <= most ? index : Math.round((index * (size - 1)) / (most - 1)),

@@ -20,7 +20,7 @@ interface EvaluationSettings<Batch> {
   readonly numMicroBatches: number;
   /** Opens the evaluation data at its start, so that every evaluation reads the same samples. */
   readonly open: () => AsyncIterator<Batch>;
-  /** This function is called on all ranks after each evaluation. Default: nothing is called. */
+  /** Called on all ranks after each evaluation. Default: no action. */
   readonly afterwards?: () => Promise<void>;
 }
 
@@ -28,7 +28,7 @@ interface EvaluationSettings<Batch> {
 interface OwnEvaluation {
   /** Steps between evaluations. */
   readonly interval: number;
-  /** Runs the evaluation; called on all ranks. The reporters get the returned losses. */
+  /** Runs the evaluation. Called on all ranks. The reporters get the returned losses. */
   readonly run: () => Promise<EvaluatedLoss>;
 }
 
@@ -48,14 +48,14 @@ export interface RunTrainingOptions<Batch> {
   readonly exitInterval?: number | undefined;
   /**
    * A time in milliseconds since the start of the process (`performance.now()`). The run ends after the step
-   * in which any rank reaches this time, or one step later if the next step has already begun
-   * (`Trainer.steps`).
+   * in which any rank reaches this time, or one step later if the next step has already begun (see
+   * `Trainer.steps`).
    */
   readonly deadlineMs?: number | undefined;
   readonly signals?: Pick<StopSignals, 'received'> | undefined;
 }
 
-/** The reasons for the end of a run, unless an extension of the caller ends it. */
+/** The reasons for which a run ends, unless an extension of the caller ends it. */
 type EndReason = 'done' | 'early-stopping' | 'exit-interval' | 'deadline' | 'data' | NodeJS.Signals;
 
 export interface TrainingResult {
@@ -65,11 +65,11 @@ export interface TrainingResult {
    * - `early-stopping`: the validation loss has stopped falling
    * - `exit-interval`, `deadline` or a signal: the run can be resumed
    * - `data`: no data was left
-   * - any other text: an extension ended the run for this reason
+   * - any other string: an extension ended the run for this reason
    */
   readonly reason: EndReason | (string & {});
   readonly checkpointPath: string | undefined;
-  /** True if the run had steps and all were skipped: the weights are still the initial weights. */
+  /** True if the run had steps but all were skipped, so that the weights are still the initial weights. */
   readonly isUnchanged?: true;
 }
 
@@ -77,8 +77,10 @@ export interface TrainingResult {
  * Trains to the end, with evaluation, checkpoints and reports. SIGINT, SIGTERM and SIGHUP end the run after
  * the current step, with a checkpoint. Yields each step after its evaluation, save and reports, and returns
  * the reason for the run's end. At the end, the final state is saved, and evaluated if there is evaluation
- * data. If the consumer leaves the loop early, the final state is neither saved nor evaluated. Weights that
- * no step of the run has changed are not saved. All ranks run the same steps, and a signal to any rank stops
+ * data. If the consumer leaves the loop early, the final state is neither saved nor evaluated. If no step of
+ * the
+ * run has changed the weights, they are not saved. All ranks run the same steps, and a signal to any rank
+ * stops
  * all ranks after the same step.
  *
  * @throws TrainingError `MTL_NO_UPDATE` at the end of a run whose steps were all skipped, unless the run was
@@ -111,7 +113,7 @@ export async function* trainingSteps<Batch>(
   let isLeft = true;
   try {
     extensions.resume();
-    // an extension (such as early stopping) may have ended the run before the loaded checkpoint was saved
+    // an extension, such as early stopping, may have ended the run before the loaded checkpoint was saved
     ending = extensions.endsRun;
     const steps = trainer.steps({
       // evaluations, saves and the end of a run need the weights exactly as they are after this step
@@ -149,8 +151,8 @@ export async function* trainingSteps<Batch>(
     isLeft = false;
   } catch (error) {
     isLeft = false;
-    // If all ranks throw the same error, or this rank runs alone, the checkpoint in progress can still be
-    // saved.
+    // if all ranks throw the same error, or this rank runs alone, the checkpoint in progress can still be
+    // saved
     const isEverywhere = options.optimizer.groups.world === undefined || error instanceof TrainingError;
     if (isEverywhere) await saves?.finishAfterError();
     throw error;
@@ -180,8 +182,8 @@ export async function finishSteps<End>(steps: AsyncIterator<StepMetrics, End>): 
 }
 
 /**
- * Ends a run with unchanged weights, without saving. Returns if the run was interrupted. Otherwise throws the
- * error.
+ * Ends a run with unchanged weights, without saving. Returns the result if the run was interrupted. Otherwise
+ * throws `error`.
  */
 function endUnchanged<Batch>(
   { reporters, trainer }: RunTrainingOptions<Batch>,
@@ -198,7 +200,7 @@ const isMultiple = (iteration: number, interval: number | undefined): boolean =>
 
 /**
  * Restores the newest checkpoint, except for the counts of steps and samples. Training continues with the
- * samples that follow.
+ * next samples.
  */
 async function rollBack<Batch>(
   { trainer, optimizer, lossScaler, resumedFrom }: RunTrainingOptions<Batch>,
@@ -230,9 +232,9 @@ function report<Batch>(
 const stopReasons = [...stopSignalNames, 'deadline'] as const;
 
 /**
- * Returns the numbers of this rank for the agreement before a step: 1 if this rank is still writing a
- * checkpoint, and 1 for each of `stopReasons` for which this rank wants to stop the run. Before the first
- * step, no rank wants to stop, because a run always does at least one step.
+ * Returns this rank's values for the agreement before a step: 1 if this rank is still writing a checkpoint,
+ * otherwise 0; and for each reason in `stopReasons`, 1 if this rank wants to stop the run for this reason,
+ * otherwise 0. Before the first step, no rank wants to stop, because a run always does at least one step.
  */
 function listAgreedNumbers<Batch>(
   { signals, deadlineMs = Number.POSITIVE_INFINITY }: RunTrainingOptions<Batch>,
@@ -245,12 +247,12 @@ function listAgreedNumbers<Batch>(
 }
 
 /**
- * Returns the common decision of all ranks, from the sums of `listAgreedNumbers`. Each argument is the number
- * of ranks with a 1 at its position.
+ * Returns the common decision of all ranks, given the sums of `listAgreedNumbers` over all ranks. Each sum is
+ * the number of ranks that have a 1 at this position.
  */
 function agreedRest([numWriting, ...numAsking]: readonly number[]): {
   readonly stop: (typeof stopReasons)[number] | undefined;
-  /** True if all ranks have written their slices of the current checkpoint. */
+  /** True if all ranks have written their slices of the checkpoint in progress. */
   readonly isWritten: boolean;
 } {
   return { stop: stopReasons.find((_, index) => numAsking[index]! > 0), isWritten: numWriting === 0 };

@@ -2,19 +2,19 @@ import { constants } from 'node:os';
 import { TrainingError } from '@mtl/errors';
 
 /**
- * Signals that request an orderly end of the run. They come from a terminal, launcher or scheduler, or from a
- * lost connection.
+ * Signals that request an orderly end of the run. They are sent by a terminal, launcher or scheduler, or
+ * because of a lost connection.
  */
 export const stopSignalNames = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 const streams = [process.stdout, process.stderr];
 
-/** The signal that ended a run in this process. Another rank may have received it. */
+/** The signal that ended a run in this process. It may have been received by a different rank. */
 let signalOfProcess: NodeJS.Signals | undefined;
 
 /**
  * Returns the signal that ended a training run in this process, or that arrived while a run was ending;
- * undefined without a signal. After such a signal, `refuseAfterStopSignal` throws.
+ * undefined if there was none. After such a signal, `refuseAfterStopSignal` throws.
  */
 export const stopSignal = (): NodeJS.Signals | undefined => signalOfProcess;
 
@@ -24,15 +24,16 @@ export function forgetStopSignal(): void {
 }
 
 /**
- * Records the signal that ended a run on all ranks, whichever rank received it. Other reasons are ignored.
+ * Records the signal that ended a run on all ranks, regardless of the rank that received it. If `reason` is
+ * not a signal, does nothing.
  */
 export function rememberStopSignal(reason: string): void {
   signalOfProcess ??= stopSignalNames.find((name) => name === reason);
 }
 
 /**
- * Throws if a signal has ended a training run, so that no other run starts. The signal asks the process to
- * end; without this check, a program that trains several runs in a loop would start the next run.
+ * Throws if a signal has ended a training run, so that no further run starts. The signal asks the process to
+ * end. Without this check, a program that trains several runs in a loop would start the next run.
  *
  * @throws TrainingError `MTL_STOP_SIGNAL`
  */
@@ -47,14 +48,15 @@ export function refuseAfterStopSignal(): void {
 }
 
 /**
- * Watches for SIGINT, SIGTERM and SIGHUP. The first signal requests an orderly end of the run; the second
- * ends the process at once. The process remembers the signal (`stopSignal`).
+ * Watches for SIGINT, SIGTERM and SIGHUP. The first signal requests an orderly end of the run. The second
+ * signal ends the process immediately. The process remembers the signal (see `stopSignal`).
  *
  * A closed terminal counts as one SIGHUP, even if it sends several signals. A failed write of output also
- * counts as a SIGHUP, and the output is dropped: the reader has ended (`| head`), or the disk is full.
+ * counts as a SIGHUP, and the output is dropped, because either the reader has ended (`| head`) or the disk
+ * is full.
  */
 export class StopSignals {
-  /** All open instances; the process has one listener per signal, which informs all instances. */
+  /** All open instances. The process has one listener per signal, which informs all instances. */
   static readonly #open = new Set<StopSignals>();
   static readonly #handlers = new Map(
     stopSignalNames.map((signal) => [
@@ -72,14 +74,14 @@ export class StopSignals {
     if (StopSignals.#open.size > 1) return;
     for (const [signal, handler] of StopSignals.#handlers) process.on(signal, handler);
     for (const stream of streams) {
-      // raises the limit only for the listener below; every thread listens to the output stream, so that many
-      // listeners are not a leak
+      // the limit is raised only for the listener below; every thread listens to the output stream, so many
+      // listeners do not indicate a leak
       const most = stream.getMaxListeners();
       stream.setMaxListeners(0).on('error', StopSignals.#onLostOutput).setMaxListeners(most);
     }
   }
 
-  /** The signal that asked for a stop, if any. */
+  /** The signal that requested a stop; undefined if there was none. */
   get received(): NodeJS.Signals | undefined {
     return this.#received;
   }
@@ -94,9 +96,9 @@ export class StopSignals {
     this.close();
   }
 
-  // the error of a lost terminal may arrive before its signal
+  // if a terminal is lost, the error may arrive before the signal
   static readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
-    // EIO and EPIPE mean that the terminal or reader is gone, which is normal. Other errors are failures,
+    // EIO and EPIPE mean that the terminal or reader is gone, which is normal; all other errors are failures,
     // because the log is incomplete
     if (error.code !== 'EIO' && error.code !== 'EPIPE') process.exitCode = 1;
     for (const each of [...StopSignals.#open]) each.#receive('SIGHUP');

@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { TapeStage } from './tape-stage.js';
 import { Trainer } from './trainer.js';
 
-/** A list of tokens. Each is predicted from the previous token. */
+/** A list of tokens, in which each token is predicted from the previous token. */
 type Tokens = readonly number[];
 const batch: Tokens = [0, 3, 1, 2, 0];
 

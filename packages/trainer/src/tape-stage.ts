@@ -2,19 +2,19 @@ import { Tape, type Variable } from '@mtl/autograd';
 import type { Tensor } from '@mtl/kernels';
 import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
 
-/** The losses of a micro-batch on its tape, for example one loss per token. */
+/** The losses of a micro-batch on its tape, such as one loss per token. */
 interface TapeLosses {
   readonly losses: Variable;
   /**
-   * float32, with the same number of elements as `losses`: the factor of each loss in the total loss and in
-   * its gradient.
+   * float32, with the same number of elements as `losses`: the factor by which each loss is multiplied in the
+   * total loss and in its gradient.
    */
   readonly weights: Variable;
 }
 
 /**
- * Computes the losses of a micro-batch on `tape`. `lossFactor` is the weight for each loss that counts: the
- * factor of the loss in the total of the global batch.
+ * Computes the losses of a micro-batch on `tape`. `lossFactor` is the weight for each loss that counts, by
+ * which it is multiplied in the total of the global batch.
  */
 type TapeForward<Batch> = (
   tape: Tape,
@@ -32,7 +32,7 @@ export class TapeStage<Batch> implements Stage<Batch> {
   readonly isLast = true;
   readonly #forward: TapeForward<Batch>;
   readonly #lossName: string;
-  /** The tapes of micro-batches whose backward has not finished. */
+  /** The tapes of micro-batches whose backward pass has not ended. */
   readonly #tapes = new Map<number, Tape>();
   /** The losses that `takeLosses` has not returned yet. */
   readonly #losses = new Map<number, TapeLosses>();
@@ -100,7 +100,7 @@ export class TapeStage<Batch> implements Stage<Batch> {
   }
 
   #run(tape: Tape, { microBatch, batch, lossFactors }: StageForward<Batch>): void {
-    // NaN is never used as a factor, because the trainer rejects a loss that is not in its options
+    // NaN is never actually used as a factor, because the trainer rejects a loss that is not in its options
     const lossFactor = lossFactors[this.#lossName] ?? Number.NaN;
     const [losses, weights] = tape.scope(() => {
       const made = this.#forward(tape, { batch, lossFactor });

@@ -6,30 +6,33 @@ import type { TrainerExtension } from './extensions/trainer-extension.js';
 import type { StepMetrics, TrainingProgress } from './metrics/training-reports.js';
 import type { LossKind } from './steps/loss-kinds.js';
 
-/** Returns the learning rate of the next step, from the progress of training. */
+/** Returns the learning rate of the next step, given the progress of training. */
 export type LearningRate = (position: {
   readonly numUpdates: number;
   readonly consumedSamples: number;
 }) => number;
 
 export interface TrainerOptions<Batch> {
-  /** The model, or the stages of the model that are on this rank. */
+  /** The model, or the model's stages on this rank. */
   readonly pipeline: Pipeline<Batch>;
-  /** The optimizer. Its groups are the process groups of the training run. */
+  /** The optimizer, whose `groups` are the process groups of the training run. */
   readonly optimizer: ModelOptimizer;
   /**
    * The learning rate of the next step: a constant, or a function of the number of applied updates (without
-   * skipped steps) and of consumed samples.
+   * skipped steps) and the number of consumed samples.
    */
   readonly learningRate: number | LearningRate;
   /**
-   * The learning rate of the parameters to which --decoupled-lr applies. Default: `learningRate`; metrics
-   * then contain no decoupled learning rate.
+   * The learning rate of the parameters to which --decoupled-lr applies. Default: `learningRate`, and metrics
+   * contain no decoupled learning rate.
    */
   readonly decoupledLearningRate?: LearningRate | undefined;
   /** The loss scaler. Default: losses are not scaled. */
   readonly lossScaler?: LossScaler;
-  /** The number of micro-batches of a step. Default: one micro-batch of one sample per data-parallel rank. */
+  /**
+   * The number of micro-batches in each step. Default: one micro-batch with one sample per data-parallel
+   * rank.
+   */
   readonly microBatches?: NumMicroBatches;
   /** The device of the model. Default: cpu. */
   readonly device?: Device;
@@ -39,50 +42,58 @@ export interface TrainerOptions<Batch> {
    */
   readonly batches: AsyncIterator<Batch>;
   /**
-   * The losses in the total, which is their weighted sum. Every loss that a stage computes must be listed by
-   * its name.
+   * The losses, whose weighted sum is the total. Every loss that a stage computes must be listed, under its
+   * name.
    */
   readonly losses: readonly LossKind<Batch>[];
-  /** Names of losses that stages of absent ranks compute, in a dry run of one rank. Default: none. */
+  /**
+   * The names of losses that are computed by stages of absent ranks, in a dry run with a single rank.
+   * Default: none.
+   */
   readonly lossesOfAbsentRanks?: readonly string[];
-  /** The number of tokens per sample, for metrics. Default 1. */
+  /** The number of tokens per sample, for metrics. Default: 1. */
   readonly sequenceLength?: number;
-  /** The model FLOPs per sample, forward and backward, for metrics. Default 0: the FLOP rate is not known. */
+  /**
+   * The model FLOPs per sample in the forward and backward passes, for metrics. Default: 0, which means that
+   * the FLOP rate is not known.
+   */
   readonly flopsPerSample?: number;
   readonly trainIterations: number;
   /** The iterations that consume samples without training on them. Default: none. */
   readonly iterationsToSkip?: ReadonlySet<number> | undefined;
   /**
-   * The extensions of the loop, such as guards and recorders. The loop calls them in this order. Default:
-   * none.
+   * The extensions of the loop, such as guards and recorders, in the order in which the loop calls them.
+   * Default: none.
    */
   readonly extensions?: readonly TrainerExtension[];
   /** The progress from which training continues. Default: the start of training. */
   readonly progress?: TrainingProgress;
 }
 
-/** The caller's choices about the steps of a trainer. They must be equal on all ranks. */
+/** The caller's choices about a trainer's steps. They must be the same on all ranks. */
 export interface StepsOptions {
   /**
-   * Returns true if a step must end, and its metrics be yielded, before the next step begins. Callers need
-   * this if their next decision depends on the state after the step. The result must depend only on
+   * Returns true if a step must end, and its metrics must be yielded, before the next step begins. Callers
+   * need this if their next decision depends on the state after the step. The result must depend only on
    * configuration and step number. Default: true for every step.
    */
   readonly waitsAfter?: (iteration: number) => boolean;
   /**
-   * The trainer calls this function before each step. If it returns true, no further step begins. A step that
-   * has begun is finished and yielded.
+   * Called before each step. If it returns true, no further step begins. A step that has already begun is
+   * finished and yielded.
    */
   readonly isOver?: () => boolean;
-  /** Numbers that the ranks share before each step; `isOver` is called afterwards. Default: none. */
+  /** Values that the ranks share before each step. `isOver` is called afterwards. Default: none. */
   readonly agreement?: StepAgreement;
 }
 
-/** Numbers that ranks add up before a step, in a collective that every step needs in any case. */
+/** Values that ranks add up before a step, in a collective that every step needs anyway. */
 export interface StepAgreement {
-  /** Returns the numbers of this rank. The number of values must be the same on all ranks. */
+  /** Returns this rank's values. Their number must be the same on all ranks. */
   own(): readonly number[];
-  /** Receives the sums over all ranks, on every rank; awaited before the step begins. */
+  /**
+   * Receives the sums over all ranks, on every rank. The step begins after the returned promise has resolved.
+   */
   agreed(sums: readonly number[]): Promise<void>;
 }
 
@@ -101,7 +112,7 @@ interface Defaults {
   extensions: readonly TrainerExtension[];
 }
 
-/** Returns the options, with defaults for missing options. */
+/** Returns the options, with defaults where they are missing. */
 export function completeTrainerOptions<Batch>(options: TrainerOptions<Batch>): CompleteTrainerOptions<Batch> {
   const { learningRate, device = 'cpu', sequenceLength = 1, flopsPerSample = 0 } = options;
   const { count: numShares } = shareAmongGroups(options.optimizer.groups);
@@ -121,7 +132,7 @@ export function completeTrainerOptions<Batch>(options: TrainerOptions<Batch>): C
 /** The learning rates of a step. */
 export type StepRates = Pick<StepMetrics, 'learningRate' | 'decoupledLearningRate'>;
 
-/** Returns the learning rates of the step that begins after this number of consumed samples. */
+/** Returns the learning rates of the step that begins after `consumedSamples` samples. */
 export function stepRates<Batch>(
   options: Pick<CompleteTrainerOptions<Batch>, 'optimizer' | 'learningRate' | 'decoupledLearningRate'>,
   consumedSamples: number,

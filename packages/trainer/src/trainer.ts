@@ -28,24 +28,24 @@ import {
 /** The losses of an evaluation. */
 export type EvaluatedLoss = Omit<ValidationLoss, 'iteration'>;
 
-/** Choices about the start of the next step; see also `StepsOptions`. */
+/** Choices about the start of the next step (see also `StepsOptions`). */
 interface StartOptions extends Required<Pick<StepsOptions, 'isOver' | 'agreement'>> {
   /** True if the results of the step are read only after the next step has been enqueued. */
   readonly isLate: boolean;
 }
 
-/** A step that has begun. The caller does not have its results yet. */
+/** A step that has begun, and whose results the caller does not have yet. */
 interface StartedStep {
-  /** The step itself, if its results are read late. */
+  /** The step, if its results are read late. */
   readonly late?: LateStep;
-  /** Waits for the results of the step, records them, and returns the metrics. */
+  /** Waits for the step's results, records them, and returns the step's metrics. */
   finish(): StepMetrics;
 }
 
 /** The agreement for steps without further numbers. */
 const nothingElse: StepAgreement = { own: () => [], agreed: async () => {} };
 
-/** Takes the next `count` values of an iterator; fewer if the iterator ends. */
+/** Takes the next `count` values from an iterator, or fewer if the iterator ends. */
 async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<Value[]> {
   const taken: Value[] = [];
   while (taken.length < count) {
@@ -59,7 +59,7 @@ async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<V
 /**
  * The training loop. Each iteration of `for await (const step of trainer)` runs an optimizer step. The
  * trainer does not depend on models: the caller defines the batch, the losses, and the units that count in
- * each loss. Every rank of a training run has a trainer with its own micro-batches. Metrics cover the global
+ * each loss. Every rank of a training run has its own trainer and micro-batches. Metrics cover the global
  * batch, and are equal on all ranks except for times.
  */
 export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
@@ -69,9 +69,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   readonly extensions: Extensions;
   readonly #options: CompleteTrainerOptions<Batch>;
   readonly #passes: StepPasses<Batch>;
-  /** The progress after the last step with known results. */
+  /** The progress after the last step whose results are known. */
   #progress: TrainingProgress;
-  /** The progress after the last step that has begun, even if its results are not known yet. */
+  /** The progress after the last step that has begun, even if its results are not yet known. */
   #started: TrainingProgress;
   /** A step without known results. */
   #underWay: StartedStep | undefined;
@@ -92,13 +92,13 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     this.#started = this.#progress;
   }
 
-  /** The progress after the last step that was yielded, or is about to be. */
+  /** The progress after the last step that was yielded, or that is about to be yielded. */
   get progress(): TrainingProgress {
     return this.#progress;
   }
 
   /**
-   * True if a step has begun and its results are not known. Weights and optimizer are then ahead of
+   * True if a step has begun and its results are not yet known. Weights and optimizer are then ahead of
    * `progress` and must not be saved or evaluated. The value stays true after an error in the loop, or after
    * the consumer has left the loop.
    */
@@ -111,27 +111,28 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return this.#progress.iteration >= this.#options.trainIterations;
   }
 
-  /** The total time that steps have waited for data, in milliseconds. */
+  /** The total time for which steps have waited for data, in milliseconds. */
   get dataWaitMs(): number {
     return this.#dataWaitMs;
   }
 
   /**
-   * Runs steps until the last iteration, or until the consumer leaves the loop. A yielded step has ended, and
-   * the next step has not begun.
+   * Runs steps until the last iteration, or until the consumer leaves the loop. When a step is yielded, it
+   * has ended, and the next step has not begun.
    */
   [Symbol.asyncIterator](): AsyncGenerator<StepMetrics, void, undefined> {
     return this.steps();
   }
 
   /**
-   * Runs steps until the last iteration. If the device works while the host continues (`supportsMarks`), the
-   * metrics of a step may be yielded after the next step has been enqueued, so that the device is never idle.
+   * Runs steps until the last iteration. If the device works while the host continues (see `supportsMarks`),
+   * the metrics of a step may be yielded after the next step has been enqueued, so that the device is never
+   * idle.
    *
    * A step ends before the next step begins if `waitsAfter` returns true for it, or if it is the last step.
-   * Every step does so if the loss scale is dynamic, or if an extension decides about updates, reads
-   * gradients or waits for steps. A consumer must end the loop through `isOver`; leaving it in another way
-   * loses the results of the running step.
+   * This also applies to every step if the loss scale is dynamic, or if an extension decides about updates,
+   * reads gradients or waits for steps. A consumer must end the loop through `isOver`. If the consumer leaves
+   * the loop in any other way, the results of the running step are lost.
    *
    * @throws UsageError `MTL_STEP_UNDER_WAY` if the consumer has left an earlier loop without `isOver`
    */
@@ -150,7 +151,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
         const { iteration } = this.#started;
         const waits = started.late === undefined || iteration === trainIterations || waitsAfter(iteration);
         if (waits) yield this.#finishUnderWay();
-        // lets signals, timers and writers run between steps
+        // signals, timers and writers run between steps
         await nextTurn();
       }
       if (this.#underWay !== undefined) yield this.#finishUnderWay();
@@ -160,14 +161,14 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * Returns mean losses over the next micro-batches of an iterator, without changing parameters. Each
+   * Returns the mean losses over the next micro-batches of `batches`, without changing parameters. Each
    * data-parallel rank evaluates its own micro-batches. `numMicroBatches` must be the same on all ranks.
    */
   async evaluate(batches: AsyncIterator<Batch>, numMicroBatches: number): Promise<EvaluatedLoss> {
     refuseStepUnderWay('an evaluation', this);
     const { pipeline, losses, microBatches } = this.#options;
-    // the number of micro-batches after the ramp-up of the batch size, because schedules accept this number,
-    // and the micro-batches of an evaluation are a multiple of it
+    // the number of micro-batches after the batch size's ramp-up; schedules accept this number, and the
+    // number of micro-batches in an evaluation is a multiple of it
     const most = microBatches.countsOfMicroBatches().at(-1)!;
     const sums: number[][] = losses.map(() => []);
     const counts = losses.map(() => 0);
@@ -199,7 +200,10 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return { ...reportedLosses(losses, means), ...tokenLosses(losses) };
   }
 
-  /** Returns this rank's contribution to the counts of each kind of loss in the micro-batches. */
+  /**
+   * For each kind of loss, returns this rank's contribution to the number of counted units in the
+   * micro-batches.
+   */
   #countLosses(batches: readonly Batch[]): readonly number[] {
     const { losses, pipeline } = this.#options;
     return ownCounts(batches, { losses, ranks: this.ranks, isLastStage: pipeline.isLast });
@@ -212,7 +216,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * Begins the next step; returns undefined at the end of the data. If the next step cannot begin, and fails
+   * Begins the next step. Returns undefined at the end of the data. If the next step cannot begin, and fails
    * in the same way on all ranks, the current step is still finished and yielded.
    */
   async *#startNext(how: StartOptions): AsyncGenerator<StepMetrics, StartedStep | undefined, undefined> {
@@ -266,8 +270,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * Enqueues the passes, and the update unless an extension refuses it. With `isLate`, the results are read
-   * later; otherwise they are read at once.
+   * Enqueues the passes, and the update unless an extension rejects it. With `isLate`, the results are read
+   * later; otherwise they are read immediately.
    */
   async #enqueue(step: RunningStep<Batch>, { isLate }: { readonly isLate: boolean }): Promise<StartedStep> {
     const { iteration, startMs } = step;
@@ -321,7 +325,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     }
   }
 
-  /** Informs the extensions that the step is over; returns the metrics with all events of the step. */
+  /** Informs the extensions that the step is over. Returns the metrics with all events of the step. */
   #told(metrics: StepMetrics, judged: readonly TrainingEvent[] = []): StepMetrics {
     const events = [...judged, ...this.extensions.afterStep(metrics)];
     return events.length === 0 ? metrics : { ...metrics, events };
@@ -374,7 +378,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     { iteration, rates: { learningRate } }: RunningStep<Batch>,
     { loss, gradientNorm }: Pick<StepOutcome, 'loss' | 'gradientNorm'>,
   ): TrainingError {
-    // a step that is still running may have changed the parameters
+    // a step that is still running may already have changed the parameters
     const parameters =
       this.#underWay === undefined ? 'the parameters were left as they were' : 'it changed no parameter';
     return new TrainingError(

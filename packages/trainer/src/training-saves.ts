@@ -13,37 +13,38 @@ import { optimizerTensors, trainingState, weightTensors } from './training-state
 
 export interface SaveSettings {
   readonly directory: string;
-  /** The number of steps between checkpoints; undefined: a checkpoint is saved only at the end. */
+  /** The number of steps between checkpoints. If undefined, a checkpoint is saved only at the end. */
   readonly interval: number | undefined;
-  /** The number of checkpoints with the same `run` that are kept; undefined: all are kept. */
+  /** The number of checkpoints with the same `run` to keep. If undefined, all are kept. */
   readonly keepLast: number | undefined;
   /**
-   * The directory that this run owns: the directory of its checkpoints, or a parent. Only rank 0 passes it.
-   * If neither `owned` nor `run` is given, checkpoints that name no run count as checkpoints of this run.
+   * The directory that this run owns: the directory of its checkpoints, or a parent directory. Only rank 0
+   * passes it. If neither `owned` nor `run` is given, checkpoints that name no run count as checkpoints of
+   * this run.
    */
   readonly owned?: OwnedDirectory | undefined;
   /**
-   * The name of the run in checkpoints. Only rank 0 passes it. A resumed run keeps the name in the loaded
-   * checkpoint. Default: the job name of the directory's owner.
+   * The name of the run that is stored in checkpoints. Only rank 0 passes it. A resumed run keeps the name in
+   * the loaded checkpoint. Default: the job name of the directory's owner.
    */
   readonly run?: string | undefined;
   /** The checkpoint from which training continues. It is never deleted. */
   readonly loadedFrom?: string | undefined;
   /**
-   * True to continue training while a checkpoint is written from a copy in host memory. Default: wait for the
-   * write.
+   * True to continue training while a checkpoint is written from a copy in host memory. Default: false, so
+   * that training waits until the checkpoint is written.
    */
   readonly inBackground?: boolean;
   readonly configuration: JsonObject;
   /**
-   * Rank 0 calls this function before each save, when the directory exists. The function restores files next
-   * to the checkpoints, such as the tokenizer, in case the directory was deleted during the run.
+   * Called on rank 0 before each save, when the directory exists. Restores files next to the checkpoints,
+   * such as the tokenizer, in case the directory was deleted during the run.
    */
   readonly prepareDirectory?: (() => Promise<void>) | undefined;
 }
 
 interface TrainingSavesOptions {
-  /** The trainer; the states of its extensions are saved. */
+  /** The trainer. The states of its extensions are also saved. */
   readonly trainer: Pick<Trainer<never>, 'progress' | 'ranks' | 'isStepUnderWay' | 'extensions'>;
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
@@ -52,8 +53,8 @@ interface TrainingSavesOptions {
 }
 
 /**
- * Saves the checkpoints of a training run. All ranks must call the same methods, between steps. Only one
- * checkpoint at a time is written in the background.
+ * Saves the checkpoints of a training run. All ranks must call the same methods, between steps. In the
+ * background, only one checkpoint is written at a time.
  */
 export class TrainingSaves {
   readonly #options: TrainingSavesOptions;
@@ -78,8 +79,8 @@ export class TrainingSaves {
   }
 
   /**
-   * Saves a checkpoint, or starts to save it in the background. First waits until the previous checkpoint is
-   * published.
+   * Waits until the previous checkpoint is published. Then saves a checkpoint, or starts to save it in the
+   * background.
    */
   async atInterval(): Promise<void> {
     if (this.#background === undefined) return await this.atEnd();
@@ -89,7 +90,8 @@ export class TrainingSaves {
   }
 
   /**
-   * Waits until the current checkpoint is written, and publishes it; does nothing without such a checkpoint.
+   * Waits until the current checkpoint is written, and publishes it. Does nothing if no checkpoint is being
+   * written.
    */
   async finish(): Promise<void> {
     if (this.#background?.isSaving !== true) return;
@@ -97,8 +99,8 @@ export class TrainingSaves {
   }
 
   /**
-   * Like `finish`, after an error that ends the training run. An error of the save is not thrown, because it
-   * would hide the first error.
+   * Does the same as `finish`, after an error that ends the training run. If the save also fails, its error
+   * is not thrown, because it would hide the first error.
    */
   async finishAfterError(): Promise<void> {
     try {
@@ -109,7 +111,7 @@ export class TrainingSaves {
     }
   }
 
-  /** Saves the current step, unless its checkpoint exists. */
+  /** Saves a checkpoint of the current step, unless it exists already. */
   async atEnd(): Promise<void> {
     await this.finish();
     const { iteration } = this.#options.trainer.progress;

@@ -29,33 +29,32 @@ import type { TrainingProgress } from './metrics/training-reports.js';
 
 const optimizerPrefix = 'optimizer.';
 
-/** Returns true if a tensor of a checkpoint is optimizer state, which --no-load-optim and --finetune skip. */
+/** Returns true if a checkpoint's tensor is optimizer state, which --no-load-optim and --finetune skip. */
 export function isOptimizerTensor(name: string): boolean {
   return name.startsWith(optimizerPrefix);
 }
 
-/** Returns the name of the parameter that a tensor of a checkpoint belongs to. */
+/** Returns the name of the parameter to which a checkpoint's tensor belongs. */
 export function readParameterName(name: string): string {
   return isOptimizerTensor(name) ? name.slice(name.indexOf('.', optimizerPrefix.length) + 1) : name;
 }
 
 /**
- * The values of a parameter that this rank holds, as the range [start, end) of the parameter's elements in
- * the store.
+ * The values of a parameter that this rank holds. The range [start, end) is their position among the
+ * parameter's elements in the store.
  */
 interface HeldRange extends FlatRange {
   readonly values: KeptValues;
 }
 
 /**
- * The number of elements that are converted at a time. A larger number would increase the peak memory of a
- * run.
+ * The number of elements that are converted at a time. A larger number would increase a run's peak memory.
  */
 const elementsAtATime = 2 ** 20;
 
 /**
- * Returns the values of a tensor from `view`, which must have a floating-point dtype. The caller disposes of
- * the tensor.
+ * Returns access to the values of the tensor that `view` returns, which must have a floating-point dtype. The
+ * caller disposes of the tensor.
  */
 const valuesIn = (view: () => Tensor): KeptValues => {
   const partFor = (start: number, { size }: Tensor): Tensor => {
@@ -80,7 +79,7 @@ const valuesIn = (view: () => Tensor): KeptValues => {
   };
 };
 
-/** Values of a box of a parameter: `size` of `values`, from number `start` on. */
+/** The values of a parameter's box: `size` elements of `values`, beginning at index `start`. */
 interface ValuesOfBox {
   readonly values: KeptValues;
   readonly start: number;
@@ -91,7 +90,9 @@ interface ValuesOfBox {
 type BoxOfTensor = Pick<LogicalTensor, 'name' | 'slices' | 'replica' | 'globalShape'> &
   Partial<Pick<LogicalTensor, 'limit'>>;
 
-/** Returns a checkpoint tensor for a box (rectangular slice) of a parameter whose values are contiguous. */
+/**
+ * Returns a checkpoint tensor for a box (a rectangular slice) of a parameter, whose values are contiguous.
+ */
 function logicalTensor(box: BoxOfTensor & ValuesOfBox): LogicalTensor {
   const { values, start, size, device, ...described } = box;
   const view = (): Tensor | undefined => {
@@ -124,7 +125,9 @@ function logicalTensor(box: BoxOfTensor & ValuesOfBox): LogicalTensor {
   };
 }
 
-/** Reads and writes values that are not float32 in memory. Only some values are converted at a time. */
+/**
+ * Reads and writes values that are not float32 in memory. Only a part of the values is converted at a time.
+ */
 function convertedValues({
   values,
   start: first,
@@ -160,7 +163,8 @@ function convertedValues({
 
 /**
  * Returns checkpoint tensors for this rank's values of a store's parameters. A complete parameter or
- * tensor-parallel slice is one box. A parameter that is divided over the ranks of the store is a few boxes.
+ * tensor-parallel slice is one box. A parameter that is sharded over the ranks of the store consists of a few
+ * boxes.
  */
 function heldTensors(
   { group, device }: Pick<ParameterStore, 'group' | 'device'>,
@@ -168,9 +172,11 @@ function heldTensors(
     readonly groups: ParallelGroups;
     readonly prefix: string;
     readonly ranges: readonly ParameterRange[];
-    /** Returns true if each rank of the store's group holds a different part of a parameter. */
+    /** Returns true if each rank of the store's group holds a different part of `parameter`. */
     readonly isDivided: (parameter: Parameter) => boolean;
-    /** Returns the ranges of a parameter on this rank; undefined if the parameter has no such values. */
+    /**
+     * Returns the ranges of a parameter on this rank; undefined if the parameter has no values of this kind.
+     */
     readonly listParts: (range: ParameterRange) => readonly HeldRange[] | undefined;
     readonly limit?: ValueLimit;
   },
@@ -197,7 +203,7 @@ function heldTensors(
       ),
     );
     if (boxes.length > 0) return boxes;
-    // other ranks hold the values, so an empty box declares the parameter on this rank
+    // the values are on further ranks, so an empty box declares the parameter on this rank
     const none = all.map(({ start }) => ({ start, end: start }));
     const values = valuesIn(() => Tensor.empty({ shape: [0], dtype: 'float32', device }));
     return [logicalTensor({ ...box, slices: none, values, start: 0, size: 0 })];
@@ -207,9 +213,9 @@ function heldTensors(
 const listTrained = ({ ranges, isDivided }: ParameterStore) => ({ ranges, isDivided: () => isDivided });
 
 /**
- * The magnitude from which on a weight is unusable, because no forward pass then computes a finite loss. With
- * such a weight, the model's copy in float16 is infinite; in float32 and bfloat16, the square of the weight
- * is infinite.
+ * Returns the smallest magnitude at which a weight is unusable, because no forward pass then computes a
+ * finite loss. In float16, the model's copy of such a weight is infinite. In float32 and bfloat16, the square
+ * of such a weight is infinite.
  */
 function weightLimit({ dtype }: ParameterStore): ValueLimit {
   return dtype === 'float16'
@@ -219,7 +225,8 @@ function weightLimit({ dtype }: ParameterStore): ValueLimit {
 
 /**
  * Returns this rank's parts of the master weights, under their logical names. Frozen parameters have no
- * master weights, so the result contains the model's values in float32, which represents them exactly.
+ * master weights, so for them, the result contains the model's values in float32, which represents them
+ * exactly.
  */
 export function weightTensors({ stores, groups }: ModelOptimizer): LogicalTensor[] {
   const ofStores = stores.map((store) => ({ store, groups, limit: weightLimit(store) }));
@@ -245,7 +252,7 @@ export function weightTensors({ stores, groups }: ModelOptimizer): LogicalTensor
 }
 
 /**
- * Returns this rank's parts of the reduced main gradients, as `gradient.NAME`. Call it between
+ * Returns this rank's parts of the reduced main gradients, as `gradient.NAME`. Must be called between
  * `reduceGradients` and `step`.
  */
 export function gradientTensors({ stores, groups }: ModelOptimizer): LogicalTensor[] {
@@ -264,10 +271,10 @@ export function gradientTensors({ stores, groups }: ModelOptimizer): LogicalTens
 }
 
 /**
- * Returns this rank's parts of the optimizer states, as `optimizer.STATE.NAME` (AdamW: `exp_avg` and
- * `exp_avg_sq`, Muon: `momentum_buffer`). The tensors are sorted by state, then by the order of the
- * parameters. The order does not depend on the optimizer rule that owns a state, so that a resumed run with
- * more rules writes the same bytes. States of parameters, such as matmul precision states, come last and have
+ * Returns this rank's parts of the optimizer states, as `optimizer.STATE.NAME` (for AdamW `exp_avg` and
+ * `exp_avg_sq`, for Muon `momentum_buffer`). The tensors are sorted by state, then by the order of the
+ * parameters. The order does not depend on which optimizer rule owns a state, so that a resumed run with more
+ * rules writes the same bytes. States of parameters, such as matmul precision states, come last and have
  * similar names.
  */
 export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
@@ -288,8 +295,8 @@ export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
 }
 
 /**
- * Returns the states of parameters (such as matmul precision states). Every rank that holds a slice of a
- * parameter has the complete state.
+ * Returns the states of parameters, such as matmul precision states. Every rank that holds a slice of a
+ * parameter has the parameter's complete state.
  */
 function statesOfParameters({ stores, groups }: ModelOptimizer): LogicalTensor[] {
   return stores.flatMap(({ ranges, frozen, group }) =>
@@ -311,7 +318,7 @@ function statesOfParameters({ stores, groups }: ModelOptimizer): LogicalTensor[]
 }
 
 /**
- * The contents of a checkpoint other than tensors and the states of extensions. Random numbers are
+ * The contents of a checkpoint, apart from tensors and the states of extensions. Random numbers are
  * counter-based, so the seed in the configuration is enough to restore them.
  */
 interface TrainingState {
@@ -363,23 +370,24 @@ export function readTrainingState(state: JsonObject, path: string): TrainingStat
 }
 
 interface RestoreCheckpointOptions {
-  /** The path of a checkpoint of this run. Any layout may have saved it. */
+  /** The path of a checkpoint of this run. The checkpoint may have been saved with any layout. */
   readonly path: string;
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
 }
 
 /**
- * Restores weights, optimizer and loss scale from a checkpoint during a run. Every rank must call it.
+ * Restores weights, optimizer and loss scale from a checkpoint during a run. Every rank must call this
+ * function.
  *
- * @returns the progress of the checkpoint
+ * @returns the checkpoint's progress
  * @throws CheckpointError `MTL_CHECKPOINT_...`
  */
 export async function restoreCheckpoint(options: RestoreCheckpointOptions): Promise<TrainingProgress> {
   const { path, optimizer, lossScaler } = options;
   const checkpoint = await Checkpoint.open(path);
   const state = readTrainingState(checkpoint.state, path);
-  // the scales of states fit the values that are read, whatever the states were
+  // the scales in the states are chosen for the values that are read, regardless of the previous states
   optimizer.clearStates();
   const tensors = [...weightTensors(optimizer), ...optimizerTensors(optimizer)];
   const own = new Set(tensors.map(({ name }) => name));
@@ -391,9 +399,9 @@ export async function restoreCheckpoint(options: RestoreCheckpointOptions): Prom
 }
 
 /**
- * Returns replica numbers. If several ranks hold the same parameter, the rank that saves it has number 0. If
- * all ranks of a store's group hold all parameters, the parameters are divided among the ranks, so that each
- * rank saves about the same number of bytes.
+ * Returns each parameter's replica number on this rank. If several ranks hold the same parameter, the rank
+ * that saves it has replica number 0. If all ranks of a store's group hold all parameters, the parameters are
+ * distributed among the ranks, so that each rank saves about the same number of bytes.
  */
 function replicaNumbers(
   parameters: readonly Parameter[],
@@ -403,9 +411,9 @@ function replicaNumbers(
     isDivided,
   }: {
     readonly groups: ParallelGroups;
-    /** The group of the store that keeps the parameters. */
+    /** The process group of the store that keeps the parameters. */
     readonly group: Pick<ProcessGroup, 'rank' | 'size'> | undefined;
-    /** Returns true if each rank of the group holds a different part of a parameter. */
+    /** Returns true if each rank of the group holds a different part of `parameter`. */
     readonly isDivided: (parameter: Parameter) => boolean;
   },
 ): ReadonlyMap<Parameter, number> {
@@ -425,7 +433,10 @@ function replicaNumbers(
   );
 }
 
-/** Returns the groups of ranks that hold the same part of a parameter, without the group of its store. */
+/**
+ * Returns the groups of ranks that hold the same part of a parameter, except the group of the parameter's
+ * store.
+ */
 const listCopies = (
   { copiedOver, placement }: Parameter,
   groups: ParallelGroups,
@@ -435,8 +446,9 @@ const listCopies = (
 ];
 
 /**
- * Returns the replica number of a value that is complete on every rank with a slice or copy of its parameter:
- * 0 on the rank that saves it.
+ * Returns the replica number of a value that is complete on every rank with a slice or copy of its parameter.
+ * The
+ * number is 0 on the rank that saves the value.
  */
 function replicaOfWhole(
   parameter: Parameter,

@@ -37,7 +37,8 @@ export class UnchangedWeights {
   }
 
   /**
-   * Returns the error of a run without changed weights, with the number of steps, the cause and the remedy.
+   * Returns the error to throw if no step has changed the weights. It contains the number of steps, the cause
+   * and the remedy.
    */
   error(): TrainingError {
     const counts = [...this.#counts];

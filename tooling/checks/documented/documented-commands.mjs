@@ -1,30 +1,30 @@
 /**
- * Finds the commands and flags in documents and in strings of sources, and checks them with the argument
- * parsers of the commands.
+ * Finds the commands and flags in documents and in the strings of sources, and checks them with the commands'
+ * argument parsers.
  */
 import ts from 'typescript';
 import { parseSource } from '../parse-source.mjs';
 import { npmProblems } from './npm-scripts.mjs';
 import { ownCommand, shellCommands, withoutUsageMarks } from './shell-commands.mjs';
 
-/** Matches the start of a command that a message names. */
+/** Matches the start of a command in a message. */
 const commandInText = /(?<![\w@/.$-])(?:npx )?(mtl|gpt-train|bert-train) (?=[a-z-])/g;
 const flagInText = /(?<![\w-])--[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*(?![\w-]*-[*A-Z])(?!-)/g;
 
-/** Matches words that follow the name of a program in a sentence but are not commands of the program. */
+/** Matches words that follow the name of a program in a sentence but are not its subcommands. */
 const words =
   /^(a|and|are|as|bert-train|can|command|does|gpt-train|has|in|is|of|or|that|the|to|was|which|with|writes?|wrote|prints|shows)$/;
 
-/** Matches names of file formats that look like commands. */
+/** Matches the name of a file format that looks like a command. */
 const namesOfFormats = /^mtl pipeline trace \d/;
 
-/** Matches names of third-party programs. Their flags are not checked. */
+/** Matches the names of third-party programs, whose flags are not checked. */
 const otherPrograms =
   /^(apt-get|cmake|ctest|curl|cuobjdump|git|ln|ncu|nsys|node|nvcc|nvidia-smi|pip|pip3|pnpm|python3?|srun|sbatch|mpirun|torchrun|turbo|tsx|vitest|npx|yarn|biome|tsc|perf|taskset|numactl|docker|ip|corepack|compute-sanitizer)\b/;
 
 /**
- * Flags of third-party programs in texts that do not name the program. The comment after each list names the
- * program.
+ * Flags of third-party programs that may occur in texts without the program's name. The comment after each
+ * list names the program.
  */
 export const flagsOfOthers = new Set([
   ...['--map-by', '--rank-by', '--bind-to', '--oversubscribe', '--report-bindings'], // mpirun
@@ -43,10 +43,10 @@ export const flagsOfOthers = new Set([
   ...['--save-dev', '--ignore-scripts', '--no-save', '--omit', '--prefix', '--offline', '--provenance'], // npm
 ]);
 
-/** Replaces words that a shell expands with a placeholder. */
+/** Replaces words that a shell expands by a placeholder. */
 const withoutVariables = (list) => list.map((word) => (/[$~]/.test(word) ? 'VALUE' : word));
 
-/** Returns the problems of one command, given as words that begin with the name of a program. */
+/** Returns the problems in a command, which is given as words that begin with the name of a program. */
 function listProblems(list, { path, isWhole, checker, paragraph }) {
   const own = ownCommand(list);
   if (own === undefined) return [];
@@ -67,7 +67,7 @@ function listProblems(list, { path, isWhole, checker, paragraph }) {
   return checker.commandProblems(withoutVariables(own), { isWhole });
 }
 
-/** Returns the parts of a Markdown text: fenced blocks with their language, spans of code, and the rest. */
+/** Returns the parts of a Markdown text: fenced blocks with their language, code spans, and the rest. */
 function splitParts(text) {
   const blocks = [];
   const spans = [];
@@ -88,7 +88,7 @@ function splitParts(text) {
   });
   const prose = rest.join('\n');
   for (const { 1: ticks, 2: code, index } of prose.matchAll(/(?<!`)(`+)(?!`)([\s\S]+?)(?<!`)\1(?!`)/g)) {
-    // a span of code must end within its paragraph
+    // a code span must end within its paragraph
     if (ticks.length > 2 || code.includes('\n\n')) continue;
     const [before, after] = [prose.slice(0, index), prose.slice(index)];
     const paragraph = before.split('\n\n').at(-1) + after.split('\n\n', 1)[0];
@@ -97,15 +97,15 @@ function splitParts(text) {
   return { blocks, spans, prose };
 }
 
-/** Returns the problems of the commands and flags of a document, as `path:line: what`. */
+/** Returns the problems in the commands and flags of a document, as `path:line: what`. */
 export function documentProblems(path, text, checker) {
   const problems = [];
   const { blocks, spans, prose } = splitParts(text);
   for (const { info, line, lines } of blocks) {
-    // Blocks that show an error are skipped: guides are run by tests, which check the error.
+    // blocks that show an error are skipped, because tests run the guides and check the error
     if (!/^(sh\b|$)/.test(info) || /status=[^0]/.test(info)) continue;
     for (const { words: list, line: offset } of shellCommands(lines.join('\n'))) {
-      // A block without a language may show output in place of commands.
+      // a block without a language may show output instead of commands
       const found = listProblems(list, { path, isWhole: !lines.includes('...'), checker });
       problems.push(...found.map((what) => `${path}:${line + offset}: ${list.join(' ')}: ${what}`));
     }
@@ -135,8 +135,7 @@ function flagProblems(path, text, isKnown) {
 }
 
 /**
- * Returns the texts in a source: string literals, with concatenated literals as one text and a placeholder
- * for each value.
+ * Returns the strings in a source. Concatenated literals are one string, with a placeholder for each value.
  */
 function collectTexts(path, text) {
   const source = parseSource(path, text);
@@ -156,10 +155,10 @@ function collectTexts(path, text) {
     const value = writtenText(node);
     if (value !== undefined) {
       const line = source.getLineAndCharacterOfPosition(node.getStart()).line + 1;
-      // a value directly after a word may contain more words
+      // a value directly after a word may contain several words
       texts.push({ text: value.replaceAll(/([a-z])VALUE/g, '$1 VALUE'), line });
     }
-    // the values in a template are visited, too, because they may contain texts
+    // the values in a template are also visited, because they may contain strings
     if (value === undefined || !ts.isStringLiteralLike(node)) {
       ts.forEachChild(node, (child) => {
         if (value === undefined || writtenText(child) === undefined || ts.isTemplateSpan(child)) visit(child);
@@ -170,12 +169,12 @@ function collectTexts(path, text) {
   return texts;
 }
 
-/** Returns the problems of the commands and flags in the texts of a TypeScript source. */
+/** Returns the problems in the commands and flags in a TypeScript source's strings. */
 export function sourceProblems(path, text, checker) {
   if (!/--[a-z]|\b(mtl|gpt-train|bert-train) /.test(text)) return [];
   return collectTexts(path, text).flatMap(({ text: message, line }) => {
     const lines = message.split('\n');
-    // An example in a help text is a whole command, with an optional remark in brackets.
+    // an example in a help text is a whole command, with an optional remark in brackets
     const isExample = (each) => lines.length > 1 && /^ {2,}(mtl|gpt-train|bert-train) /.test(each);
     const joined = message.replaceAll(/\\\n\s*/g, '').split('\n');
     const examples = joined.filter(isExample).flatMap((each) => {
@@ -207,13 +206,13 @@ const withoutOthers = (text) =>
   );
 
 /**
- * Returns the problems of the command at the beginning of a sentence: of its names, and of the flags before
+ * Returns the problems in the command at the beginning of a sentence: in its names, and in the flags before
  * the next comma.
  */
 function sentenceProblems(sentence, checker) {
   const [phrase] = sentence.split(/[;,:()"`]|\.(?:\s|$)/);
   const all = phrase.trim().split(/\s+/);
-  // The words after -- are a separate command line: `mtl run mtl -- ...` begins with the first mtl.
+  // the words after -- are a separate command line: `mtl run mtl -- ...` begins with the first mtl
   if (all[1] === '--') return [];
   if (all.includes('--')) {
     const found = checker.commandProblems(all, { isWhole: false });
@@ -240,14 +239,14 @@ function sentenceProblems(sentence, checker) {
   );
 }
 
-/** Returns the problems of the npm commands anywhere in a text, including comments of sources. */
+/** Returns the problems in npm commands anywhere in a text, including the comments of sources. */
 export function npmProblemsOfText(path, text) {
   return text.split('\n').flatMap((content, index) =>
     [...content.matchAll(/(?<![\w-])npm run (?:--silent )?([^`'")\]|;]*)/g)].flatMap(([, command]) => {
-      // use only the words of the command, because the sentence may continue after it
+      // uses only the words of the command, because the sentence may continue after it
       const [part] = command.split(/[.,:]+(?:\s|$)|\\| #| {2,}/);
       const list = ['npm', 'run', ...part.trim().split(/\s+/)];
-      // skip a name that a program fills in, and a pattern of a test
+      // skips a name that a program fills in, and a pattern in a test
       if (/[^\w:-]/.test(list[2] ?? '') || /[$(]/.test(list.join(''))) return [];
       const found = npmProblems(list, { path, paragraph: text });
       return found.map((what) => `${path}:${index + 1}: ${list.join(' ')}: ${what}`);
@@ -255,12 +254,13 @@ export function npmProblemsOfText(path, text) {
   );
 }
 
-/** Words that may stand before the name of a test in a sentence, and are not the name of a package. */
+/** Words that may come before the name of a test in a sentence but are not the name of a package. */
 const joining = new Set(['and', 'is', 'of', 'see', 'in', 'by', 'also', 'both', 'alone']);
 
 /**
- * Returns the problems of tests that a document names (`models \`megatron.test\``) but that do not exist. The
- * test is expected in the package named before it, or in any package if none is named.
+ * Returns a problem for each test that a document names (as in `models \`megatron.test\``) but that does not
+ * exist. The test is expected in the package whose name comes before it, or in any package if no package is
+ * named.
  */
 export function testProblems(path, text, files) {
   return text.split('\n').flatMap((content, index) =>

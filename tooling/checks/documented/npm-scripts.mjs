@@ -1,4 +1,4 @@
-/** Checks the npm commands in documents with the scripts in package.json files. */
+/** Checks the npm commands in documents against the scripts in package.json files. */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,10 +8,13 @@ const root = fileURLToPath(new URL('../../../', import.meta.url));
 /** Flags that turbo, vitest and biome take. */
 const flagsOfRunners = /^--(filter|force|concurrency|all|write|reporter)\b/;
 
-/** Scripts by folder. This cache saves time since documents name the same folders repeatedly. */
+/** The scripts by folder. This cache saves time, because documents name the same folders repeatedly. */
 const knownScripts = new Map();
 
-/** Returns the scripts of the package in a folder of the repository; none if the folder has no package. */
+/**
+ * Returns the scripts of the package in a folder of the repository. The result is empty if the folder has no
+ * package.
+ */
 function readScripts(folder) {
   if (!knownScripts.has(folder)) {
     const manifest = join(root, folder, 'package.json');
@@ -23,7 +26,7 @@ function readScripts(folder) {
   return knownScripts.get(folder) ?? {};
 }
 
-/** Returns the folders of packages that a paragraph names: `packages/kernels`, `@mtl/kernels`. */
+/** Returns the folders of the packages that a paragraph names, as in `packages/kernels` or `@mtl/kernels`. */
 function packagesNamed(paragraph) {
   const names = [...paragraph.matchAll(/(?:\b(?:packages|apps)\/|@mtl\/)([\w-]+)/g)].map(([, name]) => name);
   return names.flatMap((name) => [`packages/${name}`, `apps/${name}`]);
@@ -38,8 +41,8 @@ function findPackage(path) {
 }
 
 /**
- * Returns the text of the files that a script names, and of the files next to them, because these may read
- * its flags.
+ * Returns the contents of the files that a script names, and of the files next to them, because these may
+ * read the script's flags.
  */
 function textOfProgram(script, folder) {
   const files = script
@@ -56,7 +59,10 @@ function textOfProgram(script, folder) {
   return near.map((path) => readFileSync(path, 'utf8')).join('\n');
 }
 
-/** Returns true if a program reads a flag: its text contains the flag itself or an option of `parseArgs`. */
+/**
+ * Returns true if a program reads a flag, that is, if `text` contains the flag itself or an option of
+ * `parseArgs`.
+ */
 const reads = (text, flag) => {
   const name = flag.slice(2);
   return new RegExp(`${flag}(?![\\w-])|(?<![\\w-])['"]?${name}['"]?: \\{`).test(text);
@@ -79,8 +85,8 @@ function devProblems([name, ...args]) {
 }
 
 /**
- * Returns the problems of an npm command that a file names: a script that is neither in the root, nor in the
- * package of the file, nor in a package that `paragraph` names; a flag that its program does not read; and
+ * Returns the problems in an npm command in the file at `path`: a script that is neither in the root, nor in
+ * the file's package, nor in a package that `paragraph` names; a flag that its program does not read; and
  * `-w`, because npm knows no workspaces here.
  */
 export function npmProblems(words, { path, paragraph = '' }) {
@@ -112,11 +118,11 @@ export function npmProblems(words, { path, paragraph = '' }) {
   ];
 }
 
-/** Matches paths of programs for developers, which npm scripts run or documents name by path. */
+/** Matches the paths of programs for developers, which npm scripts run or documents name by path. */
 const developers =
   /^(tooling|(packages|apps)\/[^/]+\/(bench|parity|study|validation))\/.*(?<!\.test)\.(mjs|ts|py)$/;
 
-/** Returns a function that tells whether any program for developers among `files` reads a flag. */
+/** Returns a predicate: true if any program for developers among `files` reads the given flag. */
 export function flagsOfDevelopers(files) {
   const texts = files
     .filter((path) => developers.test(path) && !path.startsWith('tooling/checks/documented'))

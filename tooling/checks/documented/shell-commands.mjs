@@ -1,11 +1,11 @@
-/** Reads shell commands in documents: returns each simple command as its words. */
+/** Reads the shell commands in documents, each as a list of words. */
 
-/** Words of a document that begin a command of this repository, or of npm. */
+/** The words with which a command of this repository, or of npm, begins in a document. */
 const programs = new Set(['mtl', 'gpt-train', 'bert-train', 'mtl-link', 'npm']);
 
 /**
- * Returns the simple commands of a shell text, without comments, redirections, quotes, and variables set
- * before a command. Commands within `$(...)` are separate. `line` is the number of the line, from 0.
+ * Returns the simple commands in a shell script, without comments, redirections, quotes, and variables that
+ * are set before a command. Commands within `$(...)` are separate. `line` is the line number, counted from 0.
  */
 export function shellCommands(text) {
   const commands = [];
@@ -69,8 +69,9 @@ function withoutRedirections(words) {
 }
 
 /**
- * Returns the words of a command from the name of a program of this repository on. Launchers and variables
- * before it are removed: `srun npx gpt-train ...` becomes `gpt-train ...`. Undefined for other commands.
+ * Returns the words of a command, beginning with the name of a program of this repository. Launchers and
+ * variables before it are removed: `srun npx gpt-train ...` becomes `gpt-train ...`. Returns undefined for
+ * all other commands.
  */
 export function ownCommand(words) {
   const at = words.findIndex((word) => programs.has(word));
@@ -82,8 +83,8 @@ export function ownCommand(words) {
 }
 
 /**
- * Returns a usage text as a command, with all optional parts (in brackets) and with the first of alternatives
- * (`A|B`).
+ * Converts a usage text to a command. All optional parts (in brackets) are included. Among alternatives
+ * (`A|B`), only the first is included.
  */
 export function withoutUsageMarks(text) {
   return text

@@ -1,6 +1,7 @@
 // An emulation of cuBLASLt with plain loops, for the functions that this project calls. Parameters and
 // conventions follow NVIDIA's documentation. With the emulation, tests can check layouts, transpositions,
-// strides, epilogues and attributes without the library. Calls that the library would reject are rejected.
+// strides, epilogues and attributes without the library. Calls that the library would reject are also
+// rejected here.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -24,7 +25,7 @@ struct DescriptionOpaque {
   int64_t auxiliary_stride = 0;
 };
 
-// Column-major: element (row, column) is at row + column * stride.
+// Column-major: element (row, column) is at index `row + column * stride`.
 struct LayoutOpaque {
   int32_t type;
   uint64_t rows, columns;
@@ -56,8 +57,8 @@ void set(void* data, int32_t type, int64_t index, double value) {
   if (type == kReal16) static_cast<__half*>(data)[index] = __float2half_rn(rounded);
 }
 
-// Returns an element of an operand in the precision of tensor cores: in TF32 mode, float32 keeps only the
-// first 10 bits of its mantissa.
+// Returns an operand's element in the precision of tensor cores: in TF32 mode, float32 keeps only the first
+// 10 bits of its mantissa.
 double factor(const void* data, int32_t type, int64_t index, int32_t compute_type) {
   const double value = get(data, type, index);
   if (type != kReal32 || compute_type != kCompute32FastTf32 || !std::isfinite(value)) return value;
@@ -73,8 +74,8 @@ int read(T* to, const void* value, size_t bytes) {
   return kSuccess;
 }
 
-// Checks the documented conditions for the auxiliary matrix: its row stride is a multiple of 8 elements, and
-// it is 16-byte aligned.
+// Checks the documented conditions for the auxiliary matrix, among them: its row stride is a multiple of 8
+// elements, and it is 16-byte aligned.
 bool takes_auxiliary(const DescriptionOpaque& description, const LayoutOpaque& d) {
   return d.batch_count == 1 && description.auxiliary_stride % 8 == 0 &&
          description.auxiliary_stride >= static_cast<int64_t>(d.rows) &&
@@ -91,7 +92,7 @@ double gelu_derivative(double z) {
   return 0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * kSqrt2OverPi * (1.0 + 3.0 * 0.044715 * z * z);
 }
 
-// Returns true if the documentation's table of types for sums in float32 lists this combination.
+// Returns true if the documentation's table of types for float32 accumulation lists this combination.
 bool is_supported(const DescriptionOpaque& description, const LayoutOpaque& a, const LayoutOpaque& b,
                   const LayoutOpaque& d) {
   if (description.scale_type != kReal32 || a.type != b.type) return false;
@@ -204,8 +205,9 @@ int cublasLtMatmulPreferenceSetAttribute(Preference preference, PreferenceAttrib
   return kInvalidValue;
 }
 
-// Returns the time of each candidate for a matmul in milliseconds, in the library's order. Tests set the
-// times in MTL_EMULATION_MATMUL_MS, separated by commas. Without this variable there is one candidate.
+// Returns the time in milliseconds of each candidate algorithm for a matmul, in the library's order. Tests
+// set the times in MTL_EMULATION_MATMUL_MS, separated by commas. Without this variable there is one
+// candidate.
 static const std::vector<double>& times_of_candidates() {
   static const std::vector<double>* const all = [] {
     auto* times = new std::vector<double>();
@@ -217,8 +219,8 @@ static const std::vector<double>& times_of_candidates() {
   return *all;
 }
 
-// The index of the candidate's number in the data of an algorithm. The entries before it are the alignments
-// for which the algorithm was selected; cublasLtMatmul compares the caller's pointers with them.
+// The position of the candidate's index in an algorithm's data. The earlier entries are the alignments for
+// which the algorithm was selected. cublasLtMatmul compares the caller's pointers with them.
 constexpr int kCandidate = 4;
 // Candidate n splits each sum into n + 1 parts, which need workspace. As on a GPU, the results of candidates
 // differ in the last bits.
@@ -229,7 +231,8 @@ int cublasLtMatmulAlgoGetHeuristic(Handle, Description description, Layout a, La
                                    Preference preference, int num_asked, Choice* choices, int* num_found) {
   if (num_asked < 1 || !fits(*description, *a, *b, *c, *d)) return kInvalidValue;
   *num_found = 0;
-  // A test can set the status of every matmul with an epilogue, as in a library that supports no epilogues.
+  // a test can set the status that every matmul with an epilogue returns, to simulate a library that supports
+  // no epilogues
   static const char* const refusal = std::getenv("MTL_EMULATION_EPILOGUE_STATUS");
   if (refusal != nullptr && description->epilogue != Epilogue::kDefault) return std::atoi(refusal);
   if (!is_supported(*description, *a, *b, *d)) return kUnsupported;
@@ -260,7 +263,7 @@ static double finished(const DescriptionOpaque& description, int32_t output_type
   return value;
 }
 
-// Writes the sums of B over K, one for each column of D, to the memory of the bias gradient.
+// Writes the sums of B over K, one for each column of D, to the bias gradient.
 static void write_bias_gradient(const DescriptionOpaque& description, const LayoutOpaque& b, const void* values) {
   const bool transposed = description.transpose_b == kTranspose;
   const int64_t columns = static_cast<int64_t>(transposed ? b.rows : b.columns);
@@ -274,8 +277,8 @@ static void write_bias_gradient(const DescriptionOpaque& description, const Layo
   }
 }
 
-// An enqueued matmul, with a copy of its descriptions, because the caller may change them before the matmul
-// runs.
+// An enqueued matmul, with copies of its descriptions, because the caller may change the originals before the
+// matmul runs.
 struct Matmul {
   DescriptionOpaque description;
   LayoutOpaque layout_a, layout_b, layout_c, layout_d;
@@ -285,9 +288,9 @@ struct Matmul {
   int64_t num_parts;  // parts that each sum over the inner dimension is split into
 };
 
-// The running sum of one element of a matmul. In float32, which matrix units do not compute, it is a sequence
-// of fused multiply-adds. For other types, as in matrix units, the terms of one step are added exactly, and
-// toward_zero rounds the sum after every step.
+// The running sum for one element of a matmul's result. In float32, for which there are no matrix units, it
+// is a sequence of fused multiply-adds. For all other types, as in matrix units, the terms of one step are
+// added exactly, and toward_zero rounds the sum after every step.
 class RunningSum {
  public:
   explicit RunningSum(bool has_matrix_units) : has_matrix_units_(has_matrix_units) {}
@@ -337,7 +340,7 @@ static void compute(const Matmul& p) {
         }
         const int64_t at = batch * p.layout_d.batch_stride + row + column * p.layout_d.stride;
         double value = p.scale * total;
-        // with a factor of 0 the library does not read C, which may contain NaN
+        // if the factor of C is 0, the library does not read C, which may contain NaN
         if (p.keep != 0.0f) value += p.keep * get(p.c, p.layout_c.type, at);
         set(p.d, p.layout_d.type, at, finished(p.description, p.layout_d.type, row, column, value));
       }
@@ -359,11 +362,11 @@ int cublasLtMatmul(Handle handle, Description description, const void* alpha, co
   const uint64_t candidate = algorithm->data[kCandidate];
   if (candidate >= times_of_candidates().size() || workspace_bytes < workspace_of(candidate)) return kInvalidValue;
   if (!is_supported(*description, *layout_a, *layout_b, *layout_d)) return kUnsupported;
-  // Kernels read the bias 16 bytes at a time, but preferences have no attribute for the bias's alignment. On
-  // a GPU, a misaligned address makes the device unusable for this process.
+  // kernels read the bias 16 bytes at a time, but preferences have no attribute for the bias's alignment; on
+  // a GPU, a misaligned address makes the device unusable for this process
   if (reinterpret_cast<uintptr_t>(description->bias) % 16 != 0) return kExecutionFailed;
-  // cuBLASLt may still reject an algorithm that its heuristic returned. To test that callers handle this, one
-  // epilogue with one type is rejected here.
+  // cuBLASLt may reject an algorithm although its heuristic returned the algorithm. To test that callers
+  // handle this, one combination of epilogue and type is rejected here
   if (description->epilogue == Epilogue::kBiasGradientB && layout_a->type == kReal16) return kUnsupported;
   const Matmul matmul = {*description, *layout_a, *layout_b, *layout_c, *layout_d, a, b, c, d,
                          *static_cast<const float*>(alpha), *static_cast<const float*>(beta),

@@ -13,7 +13,7 @@ constexpr int kWarpsOfGroup = 4, kMaxWarps = 32;
 constexpr uint32_t kAllLanes = 0xffffffffu;
 constexpr unsigned char kUnwritten = 0xff;  // initial value of every byte of shared memory (block.cc): NaN
 
-// The 64 bits of an mbarrier. PTX does not document the layout, so this layout is our own.
+// The 64 bits of an mbarrier. PTX does not document their layout, so this project defines its own.
 struct BarrierState {
   uint32_t phase, expected, pending;
   int bytes;  // bytes of copies that the phase still waits for
@@ -58,7 +58,7 @@ struct Warp {
   int registers = 0;  // per thread; 0: the number at launch
 };
 
-// The values of a started matmul that must be equal in the four warps of a group.
+// The properties of a started matmul that must be equal in the four warps of a group.
 struct Signature {
   uint64_t a_matrix, b_matrix;
   int columns;
@@ -102,8 +102,9 @@ void settle(uint64_t* barrier, BarrierState state) {
 
 // --- addresses
 
-// Returns the swizzled form of a shared memory address, for tensor maps and for matrix descriptors: the index
-// of the 16-byte unit within `bytes` (128, 64, 32) is XORed with as many address bits, starting at bit 7.
+// Returns the swizzled form of a shared memory address, for tensor maps and for matrix descriptors. The index
+// of the 16-byte unit within `bytes` (128, 64 or 32) is XORed with equally many address bits, starting at bit
+// 7.
 uint32_t swizzled(uint32_t address, uint32_t bytes) {
   const uint32_t units = bytes / 16;
   return units <= 1 ? address : address ^ ((address >> 7 & (units - 1)) << 4);
@@ -114,11 +115,11 @@ uint32_t address_of(const void* shared) {
   return static_cast<uint32_t>(static_cast<const unsigned char*>(shared) - static_cast<unsigned char*>(dynamic_shared()));
 }
 
-// Returns the content of shared memory that asynchronous work can see. Asynchronous work reads through
-// another proxy than threads, and sees a thread's stores only after that thread's fence. Therefore a second
+// Returns the content of shared memory that asynchronous work can see. Asynchronous work reads through a
+// different proxy than threads, and sees a thread's stores only after that thread's fence. Therefore a second
 // copy of the memory contains the bytes that are visible to asynchronous work, and every read compares both
-// copies. The emulated fence makes the stores of all threads visible. Therefore a fence that only one thread
-// lacks is detected only if that thread stores last.
+// copies. The emulated fence makes the stores of all threads visible. Therefore, if only one thread has no
+// fence, this is detected only if that thread stores last.
 unsigned char* visible_at(const void* shared) {
   std::vector<unsigned char>& visible = work().visible;
   if (visible.empty()) visible.assign(dynamic_shared_bytes(), kUnwritten);
@@ -171,13 +172,13 @@ void perform(const BoxCopy& copy) {
 
 // --- matmuls
 
-// The fields of a matrix descriptor, in bytes: see the PTX ISA, "Matrix descriptor format" of wgmma.
+// The fields of a matrix descriptor, in bytes (see "Matrix descriptor format" of wgmma in the PTX ISA).
 struct Matrix {
   uint32_t start, leading, stride, swizzle;
 };
 
-// Checks that a tile starts at the start of its swizzle pattern (8 rows of `swizzle` bytes), as a base offset
-// of 0 requires. If the tile is K-major, a matmul may start at later columns within the pattern's first row.
+// Checks that a tile begins where its swizzle pattern (8 rows of `swizzle` bytes) begins, as a base offset of
+// 0 requires. If the tile is K-major, a matmul may start at later columns within the pattern's first row.
 void check_pattern(const Matrix& matrix, bool is_k_major, Site site) {
   const uint32_t pattern = 8 * matrix.swizzle, inside = matrix.start % pattern;
   if (inside >= (is_k_major ? matrix.swizzle : 1)) {
@@ -201,9 +202,9 @@ Matrix decode(uint64_t descriptor, bool is_k_major, Site site) {
 }
 
 // Returns the byte position of element (row, k), where `row` is in dimension M or N and k is below 16. The
-// layouts are the canonical layouts of the PTX ISA. K-major: rows along k have `swizzle` bytes and form
-// groups of 8, `stride` bytes apart. MN-major: rows along M or N have swizzle / 2 elements; the next elements
-// are `leading` bytes further, and groups of 8 in k are `stride` bytes apart.
+// layouts are the canonical layouts in the PTX ISA. K-major: rows along k have `swizzle` bytes and form
+// groups of 8, which are `stride` bytes apart. MN-major: rows along M or N have `swizzle / 2` elements. The
+// next elements are `leading` bytes further, and groups of 8 in k are `stride` bytes apart.
 uint32_t address_in(const Matrix& matrix, bool is_k_major, int row, int k) {
   const uint32_t r = static_cast<uint32_t>(row), c = static_cast<uint32_t>(k), width = matrix.swizzle / 2;
   const uint32_t offset = is_k_major ? r / 8 * matrix.stride + r % 8 * matrix.swizzle + 2 * c
@@ -217,8 +218,8 @@ float widened(uint16_t bits, Operand type) {
 
 constexpr Site kWgmma = {"wgmma", "", 0};
 
-// A view of shared memory for matmuls. It reports an error if a matmul reads a byte that was stored without a
-// fence.
+// A view of shared memory for matmuls, which reports an error if a matmul reads a byte that was stored
+// without a fence.
 struct SharedView {
   const unsigned char* stored = shared_at(0);
   const unsigned char* visible = visible_at(stored);
@@ -270,14 +271,14 @@ void read_operands(PendingMatmul& matmul, int warp) {
   }
 }
 
-// Adds `a` * b[i] to sums[i] for i from 0 to `count` - 1. Compiled without sanitizers, which would check
+// Adds `a * b[i]` to `sums[i]` for i from 0 to `count - 1`. Compiled without sanitizers, which would check
 // every value.
 [[gnu::no_sanitize("address", "undefined")]]
 void add_products(double* sums, double a, const float* b, int count) {
   for (int column = 0; column < count; ++column) sums[column] += a * b[column];
 }
 
-// Computes one warp's part of a matmul. Products and their sum are exact; toward_zero rounds the addition to
+// Computes one warp's part of a matmul. Products and their sum are exact. toward_zero rounds the addition to
 // the accumulator.
 void finish(PendingMatmul& matmul, int warp) {
   if (!matmul.has_read) read_operands(matmul, warp);
@@ -299,15 +300,15 @@ int warp_number() { return thread_number() / 32; }
 
 // --- registers
 
-// The number of registers that the compiler gives each thread of a kernel that changes this number later. The
-// threads share all registers of the multiprocessor, in units of 8.
+// The number of registers that the compiler gives each thread of a kernel that calls change_registers later.
+// The threads share all registers of the multiprocessor, in units of 8.
 constexpr int kRegistersPerMultiprocessor = 65536, kMostRegisters = 256;
 int launch_registers() {
   return std::min(kMostRegisters, kRegistersPerMultiprocessor / static_cast<int>(blockDim.size()) / 8 * 8);
 }
 int registers_of(const Warp& warp) { return warp.registers == 0 ? launch_registers() : warp.registers; }
 
-// The error in the warps' register counts at the end of the block, or null.
+// Returns a description of the error in the warps' register counts at the end of the block, or null.
 const char* wrong_registers() {
   const int num_warps = static_cast<int>(blockDim.size() + 31) / 32;
   int taken = 0;
@@ -410,7 +411,8 @@ void copy_box(void* shared, const void* map, const int (&place)[3], uint64_t* ba
   if (copy.from.magic != TensorMapFacts::kMagic) fail(site, "this is no tensor map");
   if (reinterpret_cast<uintptr_t>(map) % 64 != 0) fail(site, "a tensor map that is not aligned to 64 bytes");
   state_of(barrier, site);
-  // The swizzle pattern repeats at this alignment, and a matrix descriptor without a base offset requires it.
+  // the swizzle pattern repeats every `alignment` bytes, and a matrix descriptor without a base offset
+  // requires this alignment
   const size_t alignment = std::max<size_t>(128, 8 * copy.from.swizzle_bytes);
   check_dynamic(shared, bytes_of_box(copy.from), 16, site);
   if (address_of(shared) % alignment != 0) fail(site, "a box at byte %u of shared memory, which is not aligned to %zu", address_of(shared), alignment);

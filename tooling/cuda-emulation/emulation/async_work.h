@@ -1,11 +1,11 @@
-// Work that is asynchronous to the threads of a block on Hopper: barriers that count arrivals and bytes
-// (mbarrier), copies of boxes of a tensor (cp.async.bulk.tensor), and matmuls of warp groups (wgmma). Kernels
+// Hopper's work that is asynchronous to the threads of a block: barriers that count arrivals and bytes
+// (mbarrier), copies of boxes in a tensor (cp.async.bulk.tensor), and matmuls of warp groups (wgmma). Kernels
 // use it through hopper.h. On a GPU, each operation happens at an undefined time between its start and the
-// wait for it. In the emulation, this time depends on the order of threads (set_order): an operation happens
-// immediately in ascending order, as late as possible in descending order, and at a random time in shuffled
-// order. So the emulation reveals a matmul that starts before its operands have arrived, or a tile that is
-// released while a matmul reads it: the results are wrong, because the target of a copy is NaN until the copy
-// happens. A phase that never ends is reported like any deadlock.
+// wait for it. In the emulation, this time depends on the order of threads (see set_order): an operation
+// happens immediately in ascending order, as late as possible in descending order, and at a random time in
+// shuffled order. So the emulation reveals a matmul that starts before its operands have arrived, or a tile
+// that is released while a matmul reads it: the results are wrong, because the target of a copy is NaN until
+// the copy happens. A phase that never ends is reported like any deadlock.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,23 @@ namespace mtl::emulation {
 // --- mbarrier
 
 void set_up_barrier(uint64_t* barrier, int arrivals, Site site);
-// fence.mbarrier_init: makes the barriers that the calling thread has initialized usable by other threads.
-// Also fences the proxy.
+// Emulates fence.mbarrier_init: makes the barriers that the calling thread has initialized usable by all
+// threads. Also acts as a proxy fence (see fence_async_proxy).
 void publish_barriers();
-// fence.proxy.async: makes the stores of threads to shared memory visible to asynchronous work that starts
-// later. It is an error if a matmul reads, or a copy overwrites, bytes that were stored without this fence.
+// Emulates fence.proxy.async: makes the stores of threads to shared memory visible to asynchronous work that
+// starts later. It is an error if a matmul reads, or a copy overwrites, bytes that were stored without this
+// fence.
 void fence_async_proxy();
-// Arrives once, and makes the phase wait for `bytes` more bytes.
+// Arrives once at the barrier, and makes its current phase wait for `bytes` more bytes.
 void arrive_at(uint64_t* barrier, int bytes, Site site);
-// Waits until the phase of this parity is over, that is, until the barrier's current phase has the other
-// parity. slot: named in the report on a phase that never ends.
+// Waits until the phase with this parity is over, that is, until the barrier's current phase has the opposite
+// parity. If a phase never ends, the report names `slot`.
 void wait_for_phase(uint64_t* barrier, int parity, int slot, Site site);
 
 // --- tensor maps and bulk copies
 
-// The content of a tensor map (128 bytes) as the emulated driver writes it: the innermost dimension first.
+// The content of a tensor map (128 bytes), as the emulated driver writes it. The innermost dimension comes
+// first.
 struct TensorMapFacts {
   static constexpr uint64_t kMagic = 0x70616d726f736e65;
   uint64_t magic;
@@ -49,8 +51,8 @@ void copy_box(void* shared, const void* map, const int (&place)[3], uint64_t* ba
 
 enum class Operand { kBFloat16, kHalf };
 
-// The matmul m64nNk16, as one thread sees it. Operand A is in registers or, if `a` is null, described by
-// `a_matrix`.
+// The matmul m64nNk16, from the view of one thread. Operand A is in registers or, if `a` is null, described
+// by `a_matrix`.
 struct WarpGroupMatmul {
   int columns;  // N
   Operand type;
@@ -69,18 +71,18 @@ void wait_for_wgmma(int groups_left, Site site);
 // --- registers of warp groups (setmaxnreg)
 
 enum class Registers { kGiveBack, kTake };
-// Changes the number of registers of the thread to `count`. If groups take more registers than others have
-// released, a GPU would wait; the emulation reports an error at the end of the block.
+// Changes the thread's number of registers to `count`. If groups take more registers than have been released,
+// a GPU would wait, but the emulation reports an error at the end of the block.
 void change_registers(int count, Registers direction, Site site);
 
 // --- for block.cc
 
-// Selects the asynchronous work of one of the resident blocks, by the block's number.
+// Selects the asynchronous work of the resident block with the given index.
 void select_async_work(int resident);
 void begin_async_work();
-// Executes deferred work; called when no thread can continue. Returns true if there was any.
+// Executes deferred work. Called when no thread can continue. Returns true if there was any work.
 bool do_async_work();
-// Returns a description of the work that was not finished at the end of a block, or null.
+// Returns a description of the work that was not finished at the end of a block, or null if there was none.
 const char* end_async_work();
 
 }  // namespace mtl::emulation

@@ -19,7 +19,7 @@
 namespace mtl::emulation {
 namespace {
 
-// the limit of a block on an H100 if the launch does not request more
+// the shared memory of a block on an H100 unless the launch requests more
 constexpr size_t kStaticBytes = 48 << 10;  
 constexpr size_t kDynamicAlignment = 1024;  // of memory declared with MTL_DYNAMIC_SHARED
 constexpr size_t kRedZone = 64;             // bytes after every array
@@ -194,14 +194,14 @@ void run_threads() {
         progress |= warp_progress;
       } while (warp_progress && !m.failed && !(shuffled && m.random() % 4 == 0));
     }
-    // work that is still pending when a block ends is not executed, because on a GPU no thread would wait for
-    // this work either
+    // pending work at the end of a block is not executed, because on a GPU no thread would wait for this work
+    // either
     progress = progress || (!all_ended() && do_async_work());
   }
   block().current = -1;
 }
 
-// Wakes the threads that waited until other blocks had run.
+// Wakes the threads that wait until other blocks than theirs have run.
 void wake_after_other_blocks() {
   for (const auto& thread : block().threads) {
     if (thread->wait == Wait::kOtherBlocks) thread->wait = Wait::kNothing;
@@ -242,7 +242,7 @@ void enter(Resident& resident) {
   select_async_work(resident.slot);
 }
 
-// Puts a block into a free slot and enters it.
+// Puts a block into a free slot, and makes it the running block.
 void start_block(int number, size_t dynamic_bytes, std::vector<Resident*>* residents) {
   const auto is_free = [&](const Resident& one) { return std::find(residents->begin(), residents->end(), &one) == residents->end(); };
   int slot = 0;
@@ -260,9 +260,9 @@ void start_block(int number, size_t dynamic_bytes, std::vector<Resident*>* resid
   begin_block();
 }
 
-// Returns the block to run next: one of `residents`, or null to start a new block, if any block has not
-// started yet. Ascending order chooses the first resident of the grid. Descending order chooses the last
-// resident, so that some blocks are as far ahead of others as possible. Shuffled order chooses any block.
+// Returns the block to run next: one in `residents`, or null to start a new block if any block has not
+// started yet. Ascending order chooses the first resident in the grid. Descending order chooses the last
+// resident, so that some blocks are as far ahead as possible. Shuffled order chooses any block.
 Resident* choose_block(const std::vector<Resident*>& residents, bool is_one_left) {
   std::vector<Resident*> able = residents;
   if (is_one_left && able.size() < kMostResidents) able.push_back(nullptr);
@@ -270,7 +270,7 @@ Resident* choose_block(const std::vector<Resident*>& residents, bool is_one_left
   return order == Order::kAscending ? able.front() : order == Order::kDescending ? able.back() : able[draw(static_cast<uint32_t>(able.size()))];
 }
 
-// Runs all blocks of a grid, in the given order. A block runs until it has ended, unless it lets others run
+// Runs all blocks of a grid, in the given order. A block runs until it ends, unless it lets other blocks run
 // first.
 void run_blocks(const std::vector<int>& order, size_t dynamic_bytes) {
   Machine& m = machine();
@@ -293,8 +293,8 @@ void run_blocks(const std::vector<int>& order, size_t dynamic_bytes) {
 
 }  // namespace
 
-// Returns the name of a position for messages. Messages allocate no memory, because an abandoned fiber never
-// frees it.
+// Returns a description of `site` for messages. Messages allocate no memory, because an abandoned fiber would
+// never free it.
 [[gnu::cold]] const char* name_of(Site site) {
   static char name[128];
   std::snprintf(name, sizeof name, "%s", describe(site).c_str());
@@ -378,8 +378,8 @@ void* static_shared(const void* key, size_t bytes, size_t alignment) {
   b.static_bytes += bytes;
   const Site site = {"a shared array", "", 0};
   if (b.static_bytes > kStaticBytes) fail(site, "%zu bytes of static shared memory, at most %zu", b.static_bytes, kStaticBytes);
-  // Dynamic memory follows static memory, aligned. On a GPU, a launch need not request a larger limit if both
-  // together have at most 48 KB, but launch() checks only the dynamic bytes.
+  // dynamic memory follows static memory, aligned; on a GPU, a launch need not request a larger limit if both
+  // together have at most 48 KB, but launch() checks only the dynamic bytes
   const size_t all = (b.static_bytes + kDynamicAlignment - 1) / kDynamicAlignment * kDynamicAlignment + b.dynamic_bytes;
   const size_t limit = b.dynamic_bytes > kStaticBytes ? kSharedBytes : kStaticBytes;
   if (b.dynamic_bytes > 0 && all > limit) {

@@ -1,7 +1,7 @@
-// Counts of the host's requests to the emulated device since the process began. Tests compare the counts of
+// Counts of the host's requests to the emulated device since the process began. Tests compare the counts in
 // training steps with exact numbers. If MTL_EMULATION_COUNTS names a file, the counts are in the file with
 // this name and the process id (name.123). They are 64-bit integers in the following order, which
-// emulation-counts.mjs also has.
+// emulation-counts.mjs repeats.
 #pragma once
 
 namespace mtl::emulation {

@@ -42,7 +42,7 @@ struct sigaction action_before;
 
 void on_fault(int signal, siginfo_t* information, void*) {
   const char* const at = static_cast<char*>(information->si_addr);
-  // takes no lock, because this thread may already hold the lock, and the process ends anyway
+  // takes no lock, because this thread may already hold it, and the process ends anyway
   if (memory().space != nullptr && at >= memory().space && at < memory().space + kSpaceBytes) {
     static const char text[] =
         "emulation: the host has touched memory of the device, or the device memory that was given back\n";

@@ -8,17 +8,18 @@ namespace mtl::emulation {
 
 enum class Owner { kDevice, kPinned, kPageable };  // kPageable: all memory unknown to the driver
 
-// Allocates memory aligned to 512 bytes, filled with NaN if `is_written`; returns null if there is not
-// enough.
+// Allocates memory aligned to 512 bytes, filled with NaN if `is_written` is true. Returns null if there is
+// not enough memory.
 void* take_device_memory(size_t bytes, bool is_written);
 void* take_pinned_memory(size_t bytes, bool is_written);
-// Releases memory; returns false if it was not allocated here.
+// Releases memory. Returns false if it was not allocated here.
 bool give_memory_back(void* data);
-// Returns the owner of the `bytes` bytes at `data`. A range in which an allocation ends has no owner.
+// Returns the owner of the `bytes` bytes at `data`. A range has no owner if an allocation ends inside it.
 Owner owner_of(const void* data, size_t bytes);
 
-// From now on, forbids (is_kept) or allows the host to access device memory. Code within a
-// DeviceMemoryInReach may always access it; any other access ends the process with a message.
+// From now on, forbids the host to access device memory if `is_kept` is true, otherwise allows it. Code
+// within a DeviceMemoryInReach may always access device memory. Any other access ends the process with a
+// message.
 void keep_from_host(bool is_kept);
 
 class DeviceMemoryInReach {

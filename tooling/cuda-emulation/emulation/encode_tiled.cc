@@ -35,8 +35,8 @@ int encode_tiled(void* map, int type, uint32_t rank, void* data, const uint64_t*
     facts.strides[d] = strides[d];
   }
   const uint32_t inner = box[0] * kElementBytes;
-  // Rows must be as long as the swizzle. A GPU allows shorter rows, but matrix descriptors would expect them
-  // at other addresses.
+  // rows must be as long as the swizzle; a GPU allows shorter rows, but matrix descriptors would expect them
+  // at different addresses
   if (inner % kUnit != 0 || (facts.swizzle_bytes != 0 && inner != facts.swizzle_bytes)) return kInvalid;
   std::memcpy(map, &facts, sizeof facts);
   return kOk;

@@ -12,7 +12,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// MTL_PORTABLE_FIBERS selects the code for other CPUs, so that it can be tested on x86-64.
+// MTL_PORTABLE_FIBERS selects the code for CPUs other than x86-64, so that it can be tested on x86-64
 #if defined(__x86_64__) && !defined(MTL_PORTABLE_FIBERS)
 #define MTL_FAST_FIBERS 1
 #else
@@ -25,11 +25,11 @@ namespace {
 // A fiber's stack also holds the values that a kernel has in registers on a GPU. These are at most 255
 // registers of 4 bytes, and several times that in a build without optimisation.
 constexpr size_t kStackBytes = 256 << 10;
-// Stacks begin at different lines of a page: otherwise the stacks of a warp, of which only the beginnings are
-// used, would evict each other from the first-level cache.
+// Stacks begin at different lines of a page. A warp uses only the beginning of each stack, and without this
+// offset, these beginnings would evict each other from the first-level cache.
 constexpr size_t kLineBytes = 64, kStaggerBytes = 17 * kLineBytes, kNumStaggers = 32;
 
-// The saved state of a fiber, or of the thread that resumed it, while the other one runs.
+// The saved state of a fiber while the thread that resumed it runs, or of this thread while the fiber runs.
 struct Context {
 #if defined(MTL_FAST_FIBERS)
   void* stack_pointer = nullptr;
@@ -56,7 +56,8 @@ struct FiberState {
 
 #if defined(MTL_FAST_FIBERS)
 // Saves the registers that a called function must preserve, switches stacks, and restores the registers.
-// System V ABI; does not save the floating-point control words, because no kernel changes them.
+// Follows the System V ABI, but does not save the floating-point control words, because no kernel changes
+// them.
 extern "C" void mtl_exchange_stacks(void** save, void* load);
 asm(R"(
 .text
@@ -110,7 +111,7 @@ void arrived(void* fake_stack, const void** stack_before, size_t* bytes_before) 
 #endif
 }
 
-// The first function on every fiber's stack; never returns.
+// The first function on every fiber's stack. Never returns.
 void run_fiber() {
   FiberState& self = *running;
   arrived(nullptr, &self.resumer_stack, &self.resumer_stack_bytes);
@@ -125,8 +126,8 @@ void run_fiber() {
 Fiber::Fiber() : state_(new FiberState()) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   void* memory = mmap(nullptr, kStackBytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  // A page below the stack forbids access, so a kernel that needs more stack crashes at once instead of
-  // overwriting other memory.
+  // a page below the stack forbids access, so a kernel that needs more stack crashes at once and overwrites
+  // no memory
   if (memory == MAP_FAILED || mprotect(memory, page, PROT_NONE) != 0) {
     std::fprintf(stderr, "emulation: no memory for a stack of %zu bytes\n", kStackBytes);
     std::abort();
@@ -147,7 +148,7 @@ void Fiber::start(void (*body)(void*), void* argument) {
   state_->argument = argument;
   state_->own.fake_stack = nullptr;
 #if defined(__SANITIZE_ADDRESS__)
-  // an abandoned body leaves AddressSanitizer's red zones on the stack
+  // an abandoned body leaves AddressSanitizer's red zones on its stack
   if (state_->is_abandoned) __asan_unpoison_memory_region(state_->stack, state_->stack_bytes);
 #endif
   state_->is_abandoned = true;

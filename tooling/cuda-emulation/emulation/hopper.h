@@ -1,5 +1,5 @@
-// Emulates the functions of backends/cuda/instructions/hopper.h of @mtl/kernels without a GPU (async_work.h).
-// Only that header includes this file.
+// Emulates the functions of backends/cuda/instructions/hopper.h in @mtl/kernels without a GPU (see
+// async_work.h). Only that header includes this file.
 #pragma once
 
 #include <type_traits>

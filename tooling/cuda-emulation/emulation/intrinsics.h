@@ -1,5 +1,5 @@
 // CUDA C++'s additions to the language, for a host compiler: qualifiers, barriers, shuffles, votes, atomics,
-// fast arithmetic. Names and meanings are CUDA's; undefined behaviour is reported as an error.
+// fast arithmetic. Names and meanings are the same as in CUDA. Undefined behaviour is reported as an error.
 #pragma once
 
 #include <cmath>
@@ -66,8 +66,7 @@ struct Vote {
   unsigned value, result;
 };
 
-// Gives every lane the result of `reduce` over the values of all lanes in the mask, combined in the order of
-// the lanes.
+// Gives every lane the result of `reduce` over the values of all lanes in the mask, combined in lane order.
 template <unsigned (*reduce)(unsigned sum, unsigned value, int lane)>
 unsigned vote(unsigned mask, unsigned first, unsigned value, Site site) {
   Vote mine = {value, first};
@@ -170,7 +169,7 @@ inline unsigned atomicInc(unsigned* address, unsigned limit) {
   return before;
 }
 
-// --- loads and stores with a hint to the cache
+// --- loads and stores with a cache hint
 
 template <typename T> T __ldg(const T* address) { return *address; }
 template <typename T> T __ldcs(const T* address) { return *address; }
@@ -194,8 +193,8 @@ inline float __fsqrt_rn(float value) { return std::sqrt(value); }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline float __saturatef(float value) { return !(value > 0.0f) ? 0.0f : value > 1.0f ? 1.0f : value; }
-// volatile, because the compiler must not contract this operation and a neighbouring operation into a fused
-// multiply-add
+// the results are volatile, because the compiler must not contract this operation with a neighbouring
+// operation into a fused multiply-add
 inline float __fadd_rn(float a, float b) { const volatile float sum = a + b; return sum; }
 inline float __fmul_rn(float a, float b) { const volatile float product = a * b; return product; }
 

@@ -1,5 +1,5 @@
-// Emulates backends/cuda/launch.h of @mtl/kernels without a GPU: a launch runs the kernel's threads one after
-// the other (block.h). Only that header includes this file.
+// Emulates backends/cuda/launch.h in @mtl/kernels without a GPU. A launch runs the kernel's threads one after
+// the other (see block.h). Only that header includes this file.
 #pragma once
 
 #include <cstdlib>
@@ -41,13 +41,13 @@ cudaError_t launch(const char* name, const ListedKernel&, void (*kernel)(Paramet
   static const bool is_idle = std::getenv("MTL_EMULATION_IDLE") != nullptr;
   if (emulation::is_left_out(reinterpret_cast<const void*>(kernel))) return cudaErrorInvalidDeviceFunction;
   emulation::count(emulation::kKernels);
-  // Arguments are copied, because a captured kernel runs later, and possibly several times. Each thread gets
-  // its own copy, as on a GPU.
+  // arguments are copied, because a captured kernel runs later, and possibly several times; each thread gets
+  // its own copy, as on a GPU
   const std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
   const cudaError_t error = emulation::enqueue(how.stream, [=] {
     return is_idle ? cudaSuccess : emulate(name, how, [&] { std::apply(kernel, values); });
   });
-  // As on a GPU, a launch also returns an error that an earlier call has left behind.
+  // as on a GPU, a launch also returns the error of an earlier call, if any
   const cudaError_t left = cudaGetLastError();
   return error == cudaSuccess ? left : error;
 }

@@ -41,8 +41,8 @@ struct Barrier {
   Site site;
 };
 
-// The lanes of a mask that have arrived at a shuffle, vote or matrix instruction. Before the first arrival
-// the other fields are meaningless.
+// The lanes in a mask that have arrived at a shuffle, vote or matrix instruction. Before the first arrival,
+// all fields except `arrived` are meaningless.
 struct Meeting {
   uint32_t mask = 0;
   int arrived = 0, expected = 0;
@@ -57,7 +57,7 @@ struct Array {
   size_t bytes;
 };
 
-// A block that runs, or that has begun and lets other blocks run first.
+// A block that runs, or that has begun and now lets other blocks run.
 struct Resident {
   std::vector<std::unique_ptr<Thread>> threads;
   int num_threads = 0, current = -1;
@@ -82,15 +82,15 @@ struct Machine {
 
 inline Machine the_machine;
 
-// The following functions are inline, because they are called at every step of every thread.
+// the following functions are inline, because they are called at every step of every thread
 inline Machine& machine() { return the_machine; }
 inline Resident& block() { return *the_machine.running; }
 inline Thread& current() { return *block().threads[block().current]; }
 
-// Returns the name of a position, for messages of threads that end.
+// Returns a description of `site`, for messages of threads that end.
 const char* name_of(Site site);
 
-// Suspends the running thread until another thread resets its state.
+// Suspends the running thread until a different thread resets its state.
 void wait(Wait what, Site site);
 
 }  // namespace mtl::emulation

@@ -19,7 +19,8 @@ Meeting& meeting_of(int warp, uint32_t mask) {
   return add_meeting(met, mask);
 }
 
-// Counts the running thread at a barrier; the last thread to arrive releases the waiting threads.
+// Counts the running thread at a barrier. Returns true for the last thread to arrive, which releases the
+// waiting threads.
 bool is_last_at_barrier(int number, int num_threads, Site site) {
   Resident& b = block();
   const int expected = num_threads == 0 ? b.num_threads : num_threads;
@@ -29,8 +30,8 @@ bool is_last_at_barrier(int number, int num_threads, Site site) {
   if (barrier.arrived > 0 && barrier.expected != expected) {
     fail(site, "a barrier of %d threads here, of %d at %s", expected, barrier.expected, name_of(barrier.site));
   }
-  // A GPU allows waiting at different lines for barriers that count threads. For barriers of all threads of
-  // the block, it is always an error.
+  // A GPU allows threads to wait at different lines for barriers that count threads. For a barrier of all
+  // threads in the block, this is always an error
   if (barrier.arrived > 0 && num_threads == 0 && barrier.site.line != site.line) {
     fail(site, "other threads wait at another barrier, %s", name_of(barrier.site));
   }

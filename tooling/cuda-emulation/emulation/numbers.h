@@ -1,12 +1,12 @@
-// The 16-bit floating types and small vectors of CUDA's headers, for compilers without these headers. Names
-// and bits are the same; conversions round to nearest, ties to even.
+// The 16-bit floating types and small vectors in CUDA's headers, for compilers without these headers. Names
+// and bits are the same. Conversions round to nearest, ties to even.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
-// Attributes of a vector type through which memory of any type may be read and written.
+// The attributes of a vector type through which memory of any type may be read and written.
 #define MTL_VECTOR(bytes) __attribute__((may_alias, aligned(bytes)))
 
 struct MTL_VECTOR(8) uint2 { unsigned x, y; };
@@ -38,9 +38,9 @@ inline float __uint_as_float(unsigned bits) {
 inline int __float_as_int(float value) { return static_cast<int>(__float_as_uint(value)); }
 inline float __int_as_float(int bits) { return __uint_as_float(static_cast<unsigned>(bits)); }
 
-// Rounds a float32 sum as matrix units do. PTX does not specify the rounding, and GPUs have been observed to
-// truncate (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"). The emulation truncates, too.
-// Such errors all have the same direction and accumulate, so tolerances must allow for them.
+// Rounds a float32 sum as matrix units do. PTX does not specify the rounding, but GPUs have been observed to
+// truncate (Fasi et al. 2021, "Numerical behavior of NVIDIA tensor cores"). Therefore the emulation
+// truncates, too. Such errors all have the same direction and accumulate, so tolerances must allow for them.
 inline float toward_zero(double value) {
   const float nearest = static_cast<float>(value);
   return std::fabs(static_cast<double>(nearest)) > std::fabs(value) ? std::nextafter(nearest, 0.0f) : nearest;

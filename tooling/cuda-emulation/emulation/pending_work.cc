@@ -16,8 +16,8 @@
 namespace mtl::emulation {
 namespace {
 
-// One recording of an event. A wait that refers to this recording does not change if the event is recorded
-// again later.
+// A single recording of an event. A wait for this recording does not change if the event is recorded again
+// later.
 struct Mark {
   cudaStream_t stream;
   bool is_done = false, was_asked = false;
@@ -49,7 +49,8 @@ struct Pending {
 };
 
 // The lock that is held while work is executed, so that one kernel runs at a time. The lock is recursive,
-// because executing work may require a wait, during which the same thread executes the work of other streams.
+// because executing work may require a wait, during which the same thread executes the work of further
+// streams.
 std::recursive_mutex& mutex() {
   static auto* one = new std::recursive_mutex();
   return *one;
@@ -86,8 +87,7 @@ Queue& queue_of(cudaStream_t stream) {
 
 void advance(Queue& queue);
 
-// Executes the work before the mark in the mark's stream, and the work of other streams that this work waits
-// for.
+// Executes the work before the mark in the mark's stream, and the work in other streams for which it waits.
 void reach(const Mark& mark) {
   while (!mark.is_done) advance(queue_of(mark.stream));
 }
@@ -98,7 +98,7 @@ void advance(Queue& queue) {
   queue.items.pop_front();
   if (item.awaits != nullptr) reach(*item.awaits);
   if (item.records != nullptr) item.records->reach();
-  // after a failed kernel nothing is executed, as on a GPU
+  // after a failed kernel, nothing is executed, as on a GPU
   if (item.work == nullptr || pending().failure != cudaSuccess) return;
   const DeviceMemoryInReach in_reach;
   const cudaError_t error = item.work();
@@ -194,7 +194,7 @@ cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   return cudaSuccess;
 }
 
-// Reports only at the first query that an event is not complete, so that a caller that polls does not wait
+// Reports only at the first query that an event is not complete, so that a polling caller does not wait
 // forever.
 cudaError_t query_event(cudaEvent_t event) {
   const Lock lock(mutex());

@@ -1,14 +1,17 @@
-// Decides when streams execute their work. A GPU executes work some time after the host has continued, each
-// stream in its own order, streams concurrently except for the events that order them. The emulation by
-// default executes work immediately, which hides two kinds of errors: a host that reads, writes or releases
-// memory too early, and streams that do not wait for each other. An environment variable changes when work is
-// executed:
+// Decides when streams execute their work. A GPU executes work some time after the host has continued. Each
+// stream executes its work in order, and different streams run concurrently except where events order them.
+// By
+// default, the emulation executes work immediately, which hides two kinds of errors: a host that reads,
+// writes or
+// releases memory too early, and streams that do not wait for each other. An environment variable changes
+// when
+// work is executed:
 //
 //   MTL_EMULATION_STREAMS=late    as late as possible: when a thread waits for it, and only the awaited work;
 //                                 the host cannot access device memory except for executed work
 //                         drawn   at random times, streams in any order that events allow (a fixed seed)
 //
-// In both modes, the first query of an event reports that it is not complete, and an error of a kernel is
+// In both modes, the first query of an event reports that the event is not complete, and a kernel's error is
 // returned by the next call that enqueues or waits.
 #pragma once
 
@@ -21,15 +24,15 @@
 namespace mtl::emulation {
 
 enum class Pace { kAtOnce, kLate, kDrawn };
-// The mode in MTL_EMULATION_STREAMS, unless a test sets another mode. Setting a mode first executes all
-// pending work.
+// pace() returns the mode in MTL_EMULATION_STREAMS, unless a test has set a different mode with set_pace(),
+// which first executes all pending work.
 Pace pace();
 void set_pace(Pace pace, uint32_t seed = 0);
 
 // --- streams
 
 cudaError_t put_off(cudaStream_t stream, std::function<cudaError_t()> work);
-// Executes all pending work of a stream, or of all streams if it is null.
+// Executes all pending work of `stream`, or of all streams if it is null.
 cudaError_t finish(cudaStream_t stream);
 
 // --- events
@@ -40,8 +43,9 @@ void record(cudaEvent_t event, cudaStream_t stream);
 void wait_for(cudaStream_t stream, cudaEvent_t event);
 cudaError_t finish_event(cudaEvent_t event);
 cudaError_t query_event(cudaEvent_t event);
-// Returns the time between two events of a stream. If the work between the events declares the time that it
-// takes on a device, returns this time. Otherwise returns the time between the events in the emulation.
+// Sets `milliseconds` to the time between two events of a stream. If the work between the events declares the
+// time that it takes on a device, uses this time. Otherwise uses the time between the events in the
+// emulation.
 cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
 }  // namespace mtl::emulation

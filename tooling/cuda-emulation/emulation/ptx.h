@@ -1,4 +1,4 @@
-// Emulates the functions of backends/cuda/instructions/ptx.h of @mtl/kernels without a GPU.
+// Emulates the functions of backends/cuda/instructions/ptx.h in @mtl/kernels without a GPU.
 #pragma once
 
 #include <cmath>

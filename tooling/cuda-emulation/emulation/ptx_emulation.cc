@@ -6,7 +6,7 @@ namespace {
 float element(uint16_t bits, __nv_bfloat16) { return __bfloat162float({bits}); }
 float element(uint16_t bits, __half) { return __half2float({bits}); }
 
-// Returns one element (half 0: the lower bits) of a register that holds two.
+// Returns one of the two elements in a register (half 0 is in the lower bits).
 template <typename T>
 float element_of(uint32_t pair, int half) {
   return element(static_cast<uint16_t>(pair >> (16 * half)), T{});
@@ -18,8 +18,8 @@ struct MmaRegisters {
   const uint32_t* b;
 };
 
-// Computes the matmul of a and b. Compiled without sanitizers, which would check every element: the types fix
-// the bounds of all loops.
+// Computes the matmul of a and b. Compiled without sanitizers, which would check every element; this is safe
+// because the types fix the bounds of all loops.
 [[gnu::no_sanitize("address", "undefined")]]
 void multiply(const float (&a)[16][16], const float (&b)[16][8], double (&products)[16][8]) {
   for (int row = 0; row < 16; ++row) {
@@ -31,7 +31,7 @@ void multiply(const float (&a)[16][16], const float (&b)[16][8], double (&produc
   }
 }
 
-// Computes a matmul when all lanes have arrived. Products and their sum are exact; toward_zero rounds the
+// Computes a matmul when all lanes have arrived. Products and their sum are exact. toward_zero rounds the
 // addition to the accumulator.
 template <typename T>
 void complete_mma(Payloads payloads, uint32_t) {

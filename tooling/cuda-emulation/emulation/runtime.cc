@@ -33,15 +33,15 @@ int num_streams = 0;
 thread_local cudaStreamCaptureMode mode_of_thread = cudaStreamCaptureModeGlobal;
 thread_local char mark_of_thread;  // its address identifies the thread
 
-// The thread that captures each stream, or null, and the mode of the capture. The mode decides which threads
-// the capture restricts.
+// The thread that captures a stream (null if none does), and the mode of the capture, which determines the
+// threads that the capture restricts.
 struct Capture {
   std::atomic<const void*> thread{nullptr};
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
 };
 Capture captures[kMaxStreams];
 
-// Returns true if the stream (null: any stream) is being captured. If it is, the capture becomes invalid.
+// Returns true if the stream (null: any stream) is being captured. In this case, the capture becomes invalid.
 bool breaks_capture(cudaStream_t stream = nullptr) {
   bool found = false;
   for (CUstream_st& each : streams) {
@@ -52,9 +52,9 @@ bool breaks_capture(cudaStream_t stream = nullptr) {
 }
 
 // Returns true if this thread must not make a call that may wait for the device or change data that a graph
-// uses. Such calls are forbidden while this thread captures, or while another thread captures in a mode that
-// forbids them, unless this thread permits them (cudaThreadExchangeStreamCaptureMode). Captures that forbid
-// the call become invalid.
+// uses. Such calls are forbidden while this thread captures, or while a different thread captures in a mode
+// that forbids them, unless this thread permits them (see cudaThreadExchangeStreamCaptureMode). Captures that
+// forbid the call become invalid.
 bool is_unsafe() {
   if (mode_of_thread == cudaStreamCaptureModeRelaxed) return false;
   bool found = false;
@@ -80,8 +80,8 @@ bool is_idle() {
   return is_set;
 }
 
-// The error that the next cudaGetLastError of this thread returns. Every failed call sets it, even if the
-// caller has read the call's status. If no code reads it, the next kernel launch returns it as its own error.
+// The error that this thread's next cudaGetLastError returns. Every failed call sets it, even if the caller
+// has read the call's status. If no code reads it, the next kernel launch returns it as its own error.
 thread_local cudaError_t last_error = cudaSuccess;
 cudaError_t noted(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -95,7 +95,7 @@ cudaError_t allocate(void** data, size_t bytes, void* (*take)(size_t bytes, bool
   return noted(*data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 
-// Releases memory after waiting for pending work, as a GPU's driver does.
+// Waits for pending work and then releases memory, as a GPU's driver does.
 cudaError_t give_back(void* data) {
   count(mtl::emulation::kMemoryCalls);
   if (is_unsafe()) return noted(cudaErrorStreamCaptureUnsupported);
@@ -193,7 +193,7 @@ cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t st
 
 namespace {
 
-// Returns true if the driver accepts a copy of this kind between these addresses.
+// Returns true if a driver accepts a copy of this kind between these addresses.
 bool is_copy_possible(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind) {
   const bool to_device = owner_of(destination, bytes) == Owner::kDevice, from_device = owner_of(source, bytes) == Owner::kDevice;
   const auto *to = static_cast<const char*>(destination), *from = static_cast<const char*>(source);
@@ -221,8 +221,8 @@ cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
   const bool from_pageable = owner_of(source, bytes) == Owner::kPageable;
   const bool to_pageable = owner_of(destination, bytes) == Owner::kPageable;
   if (!from_pageable && !to_pageable) return noted(enqueue(stream, copy));
-  // if the memory is pageable, a graph would use the contents that the memory has at the launch, and not the
-  // contents at this call
+  // for pageable memory, a graph would use the content that the memory has at the launch, and not the content
+  // at this call
   if (stream != nullptr && breaks_capture(stream)) return noted(cudaErrorStreamCaptureUnsupported);
   if (to_pageable) {
     const cudaError_t error = enqueue(stream, copy);
@@ -245,8 +245,8 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return synchronize(stream); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (event == nullptr) return noted(cudaErrorInvalidValue);
-  // The emulation completes events outside of the graph, because it does not support events across streams in
-  // one capture.
+  // the emulation completes events outside of the graph, because it does not support events across streams in
+  // one capture
   if (stream != nullptr && breaks_capture(stream)) return noted(cudaErrorStreamCaptureIsolation);
   return mtl::emulation::wait_for(stream, event), cudaSuccess;
 }

@@ -1,8 +1,8 @@
 // The functions and types of the CUDA runtime that launchers and the library's host code need, for machines
-// without CUDA. There is one device, which uses the host's memory; MTL_EMULATED_DEVICES sets another number,
-// for tests of how devices are assigned. Work is executed immediately or later (pending_work.h) or, while its
-// stream is captured, when the graph is launched (stream.h). With MTL_EMULATION_IDLE=1, kernels and matmuls
-// do nothing, so that only the host's own time is measured.
+// without CUDA. There is one device, which uses the host's memory. MTL_EMULATED_DEVICES sets a larger number
+// of devices, for tests of how devices are assigned. Work is executed immediately or later (see
+// pending_work.h). While its stream is captured, work is executed when the graph is launched (see stream.h).
+// With MTL_EMULATION_IDLE=1, kernels and matmuls do nothing, so that only the host's own time is measured.
 #pragma once
 
 #include <cstddef>
@@ -65,11 +65,11 @@ struct cudaDeviceProp {
 struct cudaFuncAttributes {
   size_t sharedSizeBytes;
 };
-// Loads the kernel. The attributes are not set.
+// Loads the kernel. Does not set the attributes.
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 
 const char* cudaGetErrorName(cudaError_t error);
-// Returns the text of an error, with the emulation's findings if a kernel failed.
+// Returns the description of an error, with the emulation's findings if a kernel failed.
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 
@@ -101,11 +101,11 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
-// Returns the time between two events in the emulation, or the declared time of the work between them
-// (pending_work.h).
+// Sets `milliseconds` to the time between two events in the emulation, or to the declared time of the work
+// between them (see pending_work.h).
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
-// Calls that a GPU's driver rejects while a stream is captured fail here too, and invalidate the capture.
+// Calls that a GPU's driver rejects while a stream is captured also fail here, and invalidate the capture.
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode);

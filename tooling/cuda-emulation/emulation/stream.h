@@ -1,4 +1,4 @@
-// Streams and graphs without a GPU. Work is executed in the stream's order (pending_work.h) or, while its
+// Streams and graphs without a GPU. Work is executed in the stream's order (see pending_work.h) or, while its
 // stream is captured, when the graph is launched. The emulated cuBLASLt also uses this header, because it
 // enqueues work.
 #pragma once
@@ -18,7 +18,7 @@ struct CUstream_st {
   bool is_invalid = false;          // the capture: invalidated by a call that it forbids
   void (*on_enqueue)() = nullptr;   // counts the calls that enqueue
   double declared_ms = 0.0;         // total that executed work declares to take on a device
-  // The function put_off of pending_work.h, as a pointer for libraries that do not link pending_work.cc.
+  // A pointer to the function put_off in pending_work.h, for libraries that do not link pending_work.cc.
   cudaError_t (*put_off)(cudaStream_t stream, std::function<cudaError_t()> work) = nullptr;
 };
 

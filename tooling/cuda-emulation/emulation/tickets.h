@@ -1,4 +1,4 @@
-// Emulates the function of backends/cuda/instructions/tickets.h of @mtl/kernels without a GPU. Only that
+// Emulates the function of backends/cuda/instructions/tickets.h in @mtl/kernels without a GPU. Only that
 // header includes this file.
 #pragma once
 

@@ -3,7 +3,7 @@ import { line } from 'd3-shape';
 
 const panel = { width: 260, height: 200 };
 const margin = { top: 44, right: 28, bottom: 40, left: 48 };
-/** Colours that people with red-green colour blindness can distinguish, too. */
+/** Colours that people with red-green colour blindness can also distinguish. */
 const colours = { pre: '#0072b2', post: '#d55e00' };
 const names = { pre: 'layer norm before sublayers', post: 'layer norm after sublayers' };
 
@@ -17,8 +17,8 @@ const names = { pre: 'layer norm before sublayers', post: 'layer norm after subl
  */
 
 /**
- * Draws loss curves as an SVG: a panel for each depth, a line for each run, a colour for each position of
- * layer norm. All panels have the same axes.
+ * Draws loss curves as an SVG, with a panel for each depth, a line for each run, and a colour for each
+ * position of layer norm. All panels have the same axes.
  *
  * @param {readonly StudiedRun[]} runs
  * @returns {string}

@@ -44,10 +44,7 @@ const cases = numbers(options.depths).flatMap((depth) =>
   ['pre', 'post'].flatMap((placement) => numbers(options.seeds).map((seed) => ({ depth, placement, seed }))),
 );
 
-/**
- * Trains one case unless its results exist. A training run that ends with an error has a loss curve up to the
- * error.
- */
+/** Trains one case unless its results exist. If training ends with an error, the loss curve ends there. */
 async function train({ depth, placement, seed }) {
   const place = join(out, `${placement}-${depth}-layers-seed-${seed}`);
   const ended = join(place, 'ended');
@@ -93,8 +90,8 @@ function run(argv, output) {
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 
 /**
- * Returns a table with a row for each depth and position of layer norm: medians over the seeds, and the
- * number of runs that did not reach the end.
+ * Returns a table with a row for each depth and position of layer norm. The row contains medians over the
+ * seeds, and the number of runs that did not reach the end.
  */
 function table(results) {
   const rows = numbers(options.depths).flatMap((depth) =>

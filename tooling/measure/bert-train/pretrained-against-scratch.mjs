@@ -25,7 +25,7 @@ const { values, positionals } = parseArgs({
     epochs: { type: 'string', default: '5' },
     seeds: { type: 'string', default: '1,2,3' },
     lr: { type: 'string', default: '3e-4' },
-    // The learning rate from scratch; undefined means the same as --lr.
+    // the learning rate for fine-tuning from initial weights; if undefined, --lr is used
     'scratch-lr': { type: 'string' },
     threads: { type: 'string', default: '2' },
   },
@@ -47,7 +47,7 @@ function run(program, words, cwd) {
 
 const checkpoints = join(directory, 'bert');
 if (!existsSync(checkpoints)) {
-  // The flags of the protocol in docs/benchmarks/bert.md.
+  // the flags that docs/benchmarks/bert.md specifies
   const flags = {
     'num-layers': '4',
     'hidden-size': '128',
@@ -75,7 +75,7 @@ if (!existsSync(checkpoints)) {
     'log-interval': '500',
   };
   const words = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value]);
-  // The program runs in the root of the checkout, which contains the prepared corpus.
+  // the program runs in the root of the checkout, which contains the prepared corpus
   run(join(root, 'apps/bert-train/src/main.ts'), words, root);
 }
 
@@ -86,11 +86,11 @@ if (!existsSync(tasks)) {
 
 const folders = { mnli: 'MNLI', qqp: 'QQP', race: 'RACE', squad: 'SQuAD' };
 const squad = ['--squad-version', '1.1', '--max-query-length', '64', '--doc-stride', '32'];
-// The number of scored examples of each data set.
+// the number of scored examples in each data set
 const numExamples = 400;
 /**
- * Returns two standard errors of the difference between two scores in percent. F1 is a mean of shares, so for
- * F1 the result is an upper bound.
+ * Returns twice the standard error of the difference between two scores, in percent. F1 is a mean of
+ * fractions, so for F1 the result is an upper bound.
  */
 const margin = (a, b) => {
   const variance = (percent) => ((percent / 100) * (1 - percent / 100)) / numExamples;

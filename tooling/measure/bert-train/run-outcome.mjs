@@ -1,9 +1,9 @@
-/** The number of steps whose losses are averaged, because the loss of a single batch varies much. */
+/** The number of steps over which losses are averaged, because the loss of a single batch varies much. */
 export const window = 50;
 
 /**
- * Returns the outcome of a run: `isWhole` (all steps have a finite loss), the last loss, and the largest rise
- * above the lowest earlier loss. Losses are means over `window` steps.
+ * Returns the outcome of a run: `isWhole` (true if all steps have a finite loss), the last loss, and the
+ * largest rise above the lowest earlier loss. Losses are averaged over `window` steps.
  * @param {{ readonly losses: readonly number[], readonly numSteps: number }} run
  * @returns {{ readonly isWhole: boolean, readonly last: number, readonly rise: number }}
  */
@@ -15,7 +15,7 @@ export function runOutcome({ losses, numSteps }) {
 }
 
 /**
- * Returns the means of the previous `window` losses, five times per window.
+ * Returns moving averages over `window` losses, five per window.
  * @param {readonly number[]} losses
  * @returns {{ step: number, loss: number }[]}
  */

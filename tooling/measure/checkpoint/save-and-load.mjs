@@ -1,7 +1,7 @@
 // Saves and loads a state of 500 MB, and compares the times with writing and reading the same bytes as a
 // plain file. Writes end with fsync in both cases. Reads are measured twice: from the disk, as in a resumed
-// run, after dropping the file's pages (needs `dd` of GNU coreutils), and from the page cache. Correctness is
-// checked first. Every figure is the best of `rounds`, in MB (10^6 bytes) per second.
+// run, after dropping the file's pages (which needs `dd` from GNU coreutils), and from the page cache.
+// Correctness is checked first. Every result is the best of `rounds`, in MB (10^6 bytes) per second.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtemp, open, readdir, rm } from 'node:fs/promises';
@@ -52,7 +52,7 @@ function randomize(memory) {
   let state = words.length | 1;
   for (let index = 0; index < words.length; index++) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    // the mask clears a bit of the exponent, so that every number is finite
+    // the mask clears a bit of the exponent, so that every value is finite
     words[index] = state & 0xbfffffff;
   }
 }
@@ -128,7 +128,7 @@ try {
     await keep('save', async () => {
       ({ path } = await saveCheckpoint({ directory: checkpoints, iteration, tensors: saved, state: {} }));
     });
-    // measures the time that the caller of a background save waits. The first round also allocates memory
+    // measures how long the caller of a background save waits; the first round also allocates memory
     await keep('begin', () =>
       saver.begin({ directory: checkpoints, iteration: iteration + rounds, tensors: saved, state: {} }),
     );

@@ -1,6 +1,6 @@
 // One rank of the benchmark. Rank 0 prints the best and the median of 40 samples. The best shows the engine's
-// speed when nothing else uses the cores. GB/s are the bytes of the tensor divided by the time; the roofline
-// is one copy of these bytes in memory.
+// speed when nothing else uses the cores. GB/s values are the tensor's bytes divided by the time. The
+// roofline is a single copy of these bytes in memory.
 import { LocalWorld, type World } from '@mtl/comm';
 import { FileStore } from '@mtl/comm/testing';
 import { type DType, Tensor } from '@mtl/kernels';
@@ -8,7 +8,7 @@ import { GlooWorld } from '../../../packages/comm/test/support/gloo-world.js';
 
 const [rank, size, directory] = [Number(process.argv[2]), Number(process.argv[3]), process.argv[4]!];
 const numSamples = 40;
-// the number of the host that each rank pretends to be on, for the gloo engine over the loopback interface
+// for the gloo engine over the loopback interface: the index of the simulated host of each rank
 const hosts = process.argv[5] === undefined ? undefined : (JSON.parse(process.argv[5]) as number[]);
 const limits = { rank, timeoutMs: 60_000, joinTimeoutMs: 60_000, abortGraceMs: 10_000 };
 const world: World =

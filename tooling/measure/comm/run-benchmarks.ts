@@ -1,6 +1,6 @@
 // npm run dev -- collectives: measures messages to the store, the local engine with 2 and 8 ranks, and gloo
-// over the loopback interface, after checking the results. In the runs of gloo, ranks pretend to be on
-// separate hosts: two or three hosts of one rank, and two hosts of two ranks.
+// over the loopback interface, after checking the results. In the runs with gloo, ranks simulate separate
+// hosts: two or three hosts with one rank each, and two hosts with two ranks each.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, loadavg, tmpdir } from 'node:os';

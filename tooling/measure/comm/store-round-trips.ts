@@ -1,5 +1,5 @@
-// Measures the time of a message to the store and its answer, both authenticated. A rank sends over the
-// loopback interface. The store is a thread of the same process.
+// Measures the time of an authenticated message to the store and its authenticated answer. A rank sends over
+// the loopback interface. The store is a thread in the same process.
 import assert from 'node:assert/strict';
 import { NativeJob, NativeStore, StoreServer } from '@mtl/comm/launcher';
 

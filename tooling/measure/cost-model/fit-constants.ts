@@ -11,7 +11,7 @@ import {
   setConstant,
 } from '../../../packages/cost-model/test/support/fits.js';
 
-/** GPUs for which there are no measured rows. They get copies of the A100's constants. */
+/** The GPUs without measured rows. They get copies of the A100's constants. */
 const copies = {
   from: 'hardware/a100-80gb',
   keys: [

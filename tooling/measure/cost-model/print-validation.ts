@@ -1,5 +1,5 @@
-// Prints, as Markdown, the errors of each set, separately for fitted and held-out rows. Also prints, for
-// every row, the components of the predicted time. Usage: npm run dev -- papers-steps, or npm run dev --
+// Prints, as Markdown, the errors in each set of rows, separately for fitted and held-out rows. Also prints,
+// for every row, the components of the predicted time. Usage: npm run dev -- papers-steps, or npm run dev --
 // papers-steps TEXT for the sets whose names contain TEXT, such as FSDP
 import { axisFacts, communicationParts } from '@mtl/layout';
 import { predictStepTime, type StepBreakdown } from '../../../packages/cost-model/src/index.js';
@@ -68,7 +68,7 @@ function percent(part: number): string {
   return `${(100 * part).toFixed(1)} %`;
 }
 
-/** Prints columns of equal width, as the formatter of the repository does. */
+/** Prints a Markdown table with padded columns, as the repository's formatter would format it. */
 function printTable(titles: readonly string[], lines: readonly (readonly string[])[]): void {
   const widths = titles.map((title, i) => Math.max(title.length, ...lines.map((line) => line[i]!.length)));
   const print = (cells: readonly string[]) =>

@@ -1,6 +1,6 @@
-// npm run dev -- run-index: measures how long the server takes for the metrics.jsonl of a long run: the first
-// read, the read of another step, and the points of a chart. Checks the results first. Prints medians of
-// several files and steps.
+// npm run dev -- run-index: measures how long the server needs for the metrics.jsonl of a long run: for the
+// first read, for reading one more step, and for the points of a chart. Checks the results first. Prints
+// medians over several files and steps.
 import { statSync } from 'node:fs';
 import { availableParallelism, loadavg } from 'node:os';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
-// Measures the samples per second of BERT's dataset on one core, after checking correctness. Exits with
-// status 1 if one second of processor time makes fewer BERT samples than required. Usage: npm run dev --
-// bert-samples (the sources of the package; no build is needed)
+// Measures how many samples per second BERT's dataset makes on one core, after checking correctness. Exits
+// with status 1 if fewer BERT samples than required are made in one second of processor time. Usage: npm run
+// dev -- bert-samples (it uses the sources of the package, so no build is needed)
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
@@ -32,8 +32,8 @@ const mapping = buildSentenceMapping({
 assert.deepEqual([...mapping.subarray(0, 6)], [0, 3, 20, 5, 9, 20]);
 assert.equal(mapping.length, 39);
 
-// A vocabulary of bert-base's size; a fifth are word pieces. Documents have 20 to 80 sentences of 5
-// to 45 tokens.
+// a vocabulary of bert-base's size, in which a fifth of the tokens continue words; documents have 20 to 80
+// sentences with 5 to 45 tokens each
 const special = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'];
 const first = special.length;
 const words = Array.from({ length: 30_522 - first }, (_, i) => (i % 5 === 0 ? `##p${i}` : `w${i}`));
@@ -52,7 +52,10 @@ for (let document = 0; document < 3000; document++) {
 }
 writer.finish();
 
-/** Returns the samples per second of the fastest of three runs, by elapsed time and by processor time. */
+/**
+ * Returns the samples per second of the fastest of three runs, measured by elapsed time and by processor
+ * time.
+ */
 function measure(dataset, numSamples) {
   let clock = 0;
   let processor = 0;

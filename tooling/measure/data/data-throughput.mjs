@@ -1,5 +1,5 @@
 // Measures the throughput of the data pipeline, after checking correctness. Usage: npm run dev --
-// data-throughput (the sources of the package; no build is needed)
+// data-throughput (it uses the sources of the package, so no build is needed)
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,7 +24,7 @@ const directory = mkdtempSync(join(tmpdir(), 'mtl-bench-'));
 const report = (name, value, unit) =>
   console.log(`${name.padEnd(58)} ${value.toFixed(1).padStart(10)} ${unit}`);
 
-/** Returns the seconds of the fastest of `runs` runs. */
+/** Returns the time of the fastest of `runs` runs, in seconds. */
 async function fastest(runs, run) {
   let best = Number.POSITIVE_INFINITY;
   for (let i = 0; i < runs; i++) {

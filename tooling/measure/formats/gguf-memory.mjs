@@ -1,9 +1,11 @@
 // Converts a model with 8 billion parameters to GGUF with mtl convert, and prints its peak memory. The exit
-// status is 1 if the peak is over 2 GB, or if the file and the model have different values.
-//   --dtype NAME   as for mtl convert [q4_0]
-//   --layers N     fewer layers than the model's 32, to save time; the largest matrices are embedding and head
+// status is 1 if the peak is over 2 GB, or if the values in the file differ from the model.
+//   --dtype NAME   the same as in mtl convert [q4_0]
+//   --layers N     fewer layers than the model's 32, to save time; the largest matrices are embedding and
+//   head
 //   --folder DIR   a disk with room for the GGUF file: 5 GB for q4_0 [a temporary folder]
-// The model is a Llama with Llama 3's sizes in bfloat16, as sparse files. Its weights are holes, which are
+// The model is a Llama with Llama 3's sizes in bfloat16, as sparse files. Its weights are holes, which read
+// as
 // zeros and take no disk space, except the first and last rows of some matrices.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -41,7 +43,8 @@ const config = {
 const { hidden_size: h, intermediate_size: f, vocab_size: v } = config;
 
 /**
- * Returns the shapes of the tensors by their names in the transformers library, in the order of the files.
+ * Returns the shapes of the tensors by name, in the order of the files. The names are the names in the
+ * transformers library.
  */
 function listShapes() {
   const layers = Array.from({ length: numLayers }, (_, layer) =>
@@ -68,8 +71,8 @@ function listShapes() {
 const countValues = (shape) => shape.reduce((product, size) => product * size, 1);
 
 /**
- * Returns a row as bits of bfloat16. The values are whole numbers up to 127 in magnitude, which 8 bits store
- * exactly.
+ * Returns a row of bfloat16 values as bits. The values are integers with a magnitude of at most 127, which 8
+ * bits store exactly.
  */
 function makeRow(length, seed) {
   const floats = Float32Array.from({ length }, (_, index) =>
@@ -78,7 +81,7 @@ function makeRow(length, seed) {
   return { floats, bits: Uint16Array.from(new Uint32Array(floats.buffer), (bits) => bits >>> 16) };
 }
 
-/** Writes safetensors as sparse files of at most 5 GB, and their index. */
+/** Writes the weights as sparse safetensors files of at most 5 GB each, and their index. */
 async function writeWeights(directory) {
   const groups = [];
   let bytes = Number.POSITIVE_INFINITY;
@@ -154,7 +157,7 @@ function writeTokenizer(directory) {
 }
 
 const cli = fileURLToPath(new URL('../../../packages/cli/bin/mtl.mjs', import.meta.url));
-/** Code that prints the peak of resident memory at the end of a process (proc_pid_status(5)). */
+/** Code that prints the peak of resident memory when a process ends (see proc_pid_status(5)). */
 const atExit = `import { readFileSync, writeSync } from 'node:fs';
 process.on('exit', () => writeSync(2, /VmHWM:.*/.exec(readFileSync('/proc/self/status', 'utf8'))[0] + '\\n'));`;
 
@@ -173,7 +176,7 @@ async function convert(...args) {
   return { peak: Number(kilobytes) * 1024, seconds: (performance.now() - begin) / 1000 };
 }
 
-/** Compares rows of a file with blocks of integers, which are exact. */
+/** Compares rows of the GGUF file with blocks of integers, which quantization stores exactly. */
 async function check(path) {
   const { readGguf } = await import('@mtl/formats/gguf');
   const { hostTensor } = await import('@mtl/checkpoint');

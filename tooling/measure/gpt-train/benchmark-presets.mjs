@@ -1,27 +1,27 @@
 /**
- * The models that are measured: number of layers, hidden size, number of heads, sequence length, vocabulary
- * size, usual micro-batch size. Models named gpt2 and char have the shapes of the comparison program for
- * PyTorch.
+ * The models to measure: number of layers, hidden size, number of heads, sequence length, vocabulary size,
+ * usual micro-batch size. Models whose names begin with gpt2 or char have the same shapes as in the PyTorch
+ * comparison program.
  */
 export const benchmarkPresets = {
   'char-10m': [6, 384, 6, 256, 128, 16],
-  // a long sequence and a small hidden size: attention has two thirds of the FLOPs
+  // a long sequence and a small hidden size, so that attention has two thirds of the FLOPs
   'long-8k': [6, 384, 6, 8192, 128, 1],
   'gpt2-124m': [12, 768, 12, 1024, 50304, 2],
   'gpt2-355m': [24, 1024, 16, 1024, 50304, 1],
   'gpt2-774m': [36, 1280, 20, 1024, 50304, 8],
   'gpt2-1.3b': [24, 2048, 16, 2048, 50304, 4],
   'gpt2-2.7b': [32, 2560, 20, 2048, 50304, 4],
-  // Shoeybi 2019, table 1: one GPU per model. The second model has no model parallelism here
+  // Shoeybi 2019, table 1, with one GPU per model; the second model has no model parallelism here
   'megatron-1.2b': [40, 1536, 16, 1024, 51200, 8],
   'megatron-4.2b': [64, 2304, 24, 1024, 51200, 4],
-  // Llama 3.2's smallest model (`llamaWidths`), with the same sequence length as the models above
+  // Llama 3.2's smallest model (see `llamaWidths`), with the same sequence length as the models above
   'llama-1.2b': [16, 2048, 32, 2048, 128256, 4],
   'llama-dry-run': [2, 64, 4, 32, 128, 2],
   // a model that is small enough to test all of `bench:cuda` without a GPU
   'cuda-dry-run': [2, 64, 2, 32, 128, 2],
-  // For weak-scaling.mjs: the parameters in the layers grow in proportion to the number of ranks, which is in
-  // the name.
+  // for weak-scaling.mjs: the number of parameters in the layers grows in proportion to the number of ranks,
+  // which is in the name
   'weak-1': [12, 768, 8, 1024, 50304, 2],
   'weak-2': [16, 960, 10, 1024, 50304, 2],
   'weak-4': [19, 1152, 12, 1024, 50304, 2],
@@ -33,7 +33,7 @@ export const benchmarkPresets = {
 };
 
 /**
- * The feed-forward size of models of the Llama family, and the number of groups in which heads share keys and
+ * The feed-forward size of each Llama-like model, and its number of groups in which heads share keys and
  * values.
  */
 export const llamaWidths = {
@@ -41,7 +41,7 @@ export const llamaWidths = {
   'llama-dry-run': [192, 2],
 };
 
-/** Returns the configuration of a preset's model for @mtl/models, without dropout. */
+/** Returns the model configuration of a preset for @mtl/models, without dropout. */
 export function modelOfPreset(preset) {
   const [numLayers, hiddenSize, numAttentionHeads, maxPositionEmbeddings, vocabularySize] =
     benchmarkPresets[preset];

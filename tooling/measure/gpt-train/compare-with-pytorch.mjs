@@ -1,9 +1,10 @@
 #!/usr/bin/env node
 /**
  * npm run dev -- step-against-pytorch: compares the training step with PyTorch and with oneDNN's matmul rate
- * in one run, with the best settings of each side. Both raw logs are kept.
+ * in one run, with the best settings for each side. The raw logs of both sides are kept.
  *   npm run dev -- step-against-pytorch [--presets char-10m,gpt2-124m] [--repeat 2] [--log FILE]
- * The PyTorch program is a script that prints a JSON line. MTL_PEER names the script, and MTL_PEER_PYTHON a
+ * The PyTorch program is a script that prints a JSON line. MTL_PEER names the script, and MTL_PEER_PYTHON
+ * names a
  * Python with torch (default python3). Without a script, only our side is timed.
  */
 import { spawnSync } from 'node:child_process';
@@ -28,7 +29,7 @@ const { values } = parseArgs({
 const peer = findPeer(process.env);
 const python = process.env.MTL_PEER_PYTHON ?? 'python3';
 const threads = values.threads;
-/** For each preset: the number of timed steps, the micro-batches to try, and the target. */
+/** For each preset: the number of timed steps, the micro-batch sizes to try, and the target. */
 const plans = {
   'char-10m': {
     iters: 8,
@@ -59,7 +60,10 @@ function hasPeer() {
   return peer !== undefined && spawnSync(python, ['-c', 'import torch'], { stdio: 'ignore' }).status === 0;
 }
 
-/** Returns oneDNN's rate for square matmuls in GFLOP/s, which is the roofline of this machine in this run. */
+/**
+ * Returns oneDNN's rate for square matmuls in GFLOP/s, measured in this run, which is this machine's
+ * roofline.
+ */
 function matmulRate(dtype) {
   const size = 2048;
   const make = () => Tensor.zeros({ shape: [size, size], dtype });

@@ -2,11 +2,11 @@
 /**
  * npm run dev -- preset-study [--out DIR] [--seeds 1,2,3,4,5] [--peer-python PYTHON]
  *
- * Compares the default preset with the previous default (gpt2-4m). The presets take turns, and each run has
- * an empty folder, so that training the tokenizer and tokenizing count. Prints a row per run and writes
- * results.json. With --peer-python, also trains the character model of char_gpt_torch.py at three learning
- * rates, for the training time of the previous default. Finished runs are not repeated. The protocol is in
- * docs/studies/default-presets.md.
+ * Compares the default preset with the previous default (gpt2-4m). The presets take turns. Each run has an
+ * empty folder, so that its time includes training the tokenizer and tokenizing. Prints a row per run and
+ * writes results.json. With --peer-python, also trains the character model in char_gpt_torch.py at three
+ * learning rates, each for the training time of the previous default. Finished runs are not repeated. The
+ * protocol is in docs/studies/default-presets.md.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -28,7 +28,7 @@ const presets = ['gpt2-4m', 'default'];
 
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 
-/** Returns the files of the addresses in the validation part of --split 95,5,0. */
+/** Returns the text files of the corpus that are in the validation part of --split 95,5,0. */
 function validationFiles() {
   const files = defaultCorpusFiles();
   return files.slice(Math.round(0.95 * files.length));
@@ -45,7 +45,7 @@ function run(command, argv, cwd) {
   return stdout;
 }
 
-/** Trains a preset in an empty folder; resolves to its time and quality. */
+/** Trains a preset in an empty folder. Resolves to the run's time and quality. */
 function train(preset, seed) {
   const place = join(out, `${preset}-seed-${seed}`);
   const result = join(place, 'result.json');
@@ -68,7 +68,7 @@ function train(preset, seed) {
   return measured;
 }
 
-/** Returns the quality over all validation text. Evaluations during training read only its start. */
+/** Returns the quality over the whole validation text. Evaluations during training read only its start. */
 function measureQuality(place, evaluation) {
   const argv = ['eval', '--load', 'run', '--part', 'valid', '--json', '--micro-batch-size', '8'];
   const { total } = JSON.parse(run('mtl.mjs', argv, place));
@@ -79,7 +79,7 @@ function measureQuality(place, evaluation) {
   };
 }
 
-/** Trains the character model with a learning rate for the given seconds of steps. */
+/** Trains the character model with the given learning rate, for the given seconds of steps. */
 function trainPeer(lr, seconds) {
   const files = defaultCorpusFiles();
   const place = join(out, 'characters');

@@ -2,9 +2,10 @@
 /**
  * node tooling/measure/gpt-train/export-logits.mjs --load DIR --out FILE [--text FILE] [--max-new-tokens 64]
  *
- * Writes results of a checkpoint for comparison with transformers and the same model of --save-hf: tokens of
- * a text (at most the context), logits of every position, and a greedy continuation of the text's first half.
- * Then run `python3 tooling/fixtures/huggingface-llama.py --check-export HF_DIR FILE`.
+ * Writes results of a checkpoint that can be compared with transformers, for which --save-hf has written the
+ * same model: the tokens of a text (at most as long as the context), the logits at every position, and a
+ * greedy continuation of the text's first half. Then run `python3 tooling/fixtures/huggingface-llama.py
+ * --check-export HF_DIR FILE`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -21,7 +22,7 @@ const { values: options } = parseArgs({
   },
 });
 
-/** float32 [S, V]: the logits after every position, computed one token at a time through the cache. */
+/** Returns the logits after every position, float32 [S, V], computed one token at a time with the cache. */
 function computeLogits(model, tokens) {
   const cache = model.newCache({ batchSize: 1, capacity: tokens.length });
   try {

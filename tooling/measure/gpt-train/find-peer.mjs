@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 
 /**
- * Returns the path in MTL_PEER: a script that trains the same model with PyTorch and prints one line of JSON.
- * Undefined if MTL_PEER is not set. Then only our program is measured. Ends the program with status 2 if the
- * file does not exist.
+ * Returns the path in MTL_PEER, which must be a script that trains the same model with PyTorch and prints one
+ * line of JSON. Returns undefined if MTL_PEER is not set, so that only our program is measured. Ends the
+ * program with status 2 if the file does not exist.
  */
 export function findPeer({ MTL_PEER: path }) {
   if (path === undefined || existsSync(path)) return path;

@@ -1,13 +1,18 @@
 /**
- * Measures how fast a GPT generates one sequence (or several at once), against the rate at which the same
+ * Measures how fast a GPT generates one sequence (or several at once), compared with the rate at which the
+ * same
  * process reads memory: because a token reads all weights once, the ratio of the two rates shows how much
  * faster generation could become. The weights are random. Groups of tokens alternate with sums over a tensor
  * of 1 GiB, which is larger than any cache, and both are timed.
  *   npm run dev -- generation-rate [--preset gpt2-124m] [--dtype float32 --dtype bfloat16] [--threads 2]
  *     [--sequences 1] [--prompt 8] [--groups 12] [--tokens 8] [--profile]
- * The operations alone are timed by an observer, without which a token is a recorded graph: the sum adds, for
- * each operation of a token, its fastest time among all tokens, because on a busy machine no whole token is
- * undisturbed, but many operations are. `--profile` prints these times by operation.
+ * An observer also times individual operations; without an observer, a token is a recorded graph. For each
+ * operation
+ * of a token, the fastest time among all tokens is taken, and these times are added. On a busy machine, this
+ * sum
+ * is more useful than the time of a whole token, because no whole token is undisturbed, but many operations
+ * are.
+ * `--profile` prints these times by operation.
  */
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -51,7 +56,7 @@ const memory = Tensor.empty({ shape: [numSlices, sliceBytes / 4], dtype: 'float3
 memory.zero();
 const total = Tensor.empty({ shape: [1], dtype: 'float64' });
 
-/** Reads the memory once; returns the seconds of each slice. */
+/** Reads `memory` once, slice by slice. Returns the seconds that each slice took. */
 function timeSlices() {
   return Array.from({ length: numSlices }, (_, slice) =>
     tidy(() => {
@@ -63,7 +68,7 @@ function timeSlices() {
   );
 }
 
-/** Builds the model with random weights; returns also the bytes of the weights that a token reads. */
+/** Builds the model with random weights. Also returns the number of bytes of weights that a token reads. */
 function buildModel(dtype) {
   const model = modelOfPreset(flags.preset);
   const layers = [{ start: 0, end: model.numLayers }];
@@ -87,7 +92,7 @@ function buildModel(dtype) {
   };
 }
 
-/** A model that keeps the fastest time of each operation over all passes. */
+/** Wraps a model and keeps the fastest time of each operation over all passes. */
 class OperationTimes {
   /** The operations of a pass, in order. */
   fastest = [];
@@ -113,7 +118,7 @@ class OperationTimes {
   }
 }
 
-/** Generates groups of tokens from random prompts; calls `onToken` for each of the last sequence. */
+/** Generates groups of tokens from random prompts. Calls `onToken` for each token of the last sequence. */
 async function generateGroups(model, onToken) {
   const prompts = Array.from({ length: numSequences }, (_, sequence) =>
     Array.from({ length: promptLength }, (_, position) => 1 + sequence * promptLength + position),
@@ -130,12 +135,16 @@ async function generateGroups(model, onToken) {
   }
 }
 
-/** Times groups of tokens and slices of memory in turns; returns the seconds of each token and slice. */
+/**
+ * Times groups of tokens and slices of memory in turns. Returns the seconds that each token and each slice
+ * took.
+ */
 async function timeTokens(model) {
   const [tokens, slices] = [[], []];
   let [start, inGroup] = [0, 0];
   await generateGroups(model, () => {
-    // the first token of a group finds no weight in a cache
+    // the first token of a group is not counted, because reading the memory has displaced the weights from
+    // all caches
     if (inGroup > 1) tokens.push((performance.now() - start) / 1000);
     if (inGroup % (numTokens + 1) === 0) {
       inGroup = 0;
@@ -147,7 +156,7 @@ async function timeTokens(model) {
   return { tokens, slices };
 }
 
-/** Returns the fastest time of each operation of a token. */
+/** Returns the fastest time of each operation for a token. */
 async function timeOperations(original) {
   const times = new OperationTimes(original);
   let isPrompt = true;
@@ -160,7 +169,7 @@ async function timeOperations(original) {
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
-/** Prints the milliseconds of a token by operation. */
+/** Prints how many milliseconds each operation takes per token. */
 function printProfile(operations) {
   const rows = new Map();
   for (const { name, seconds } of operations) rows.set(name, [...(rows.get(name) ?? []), seconds * 1000]);

@@ -1,9 +1,11 @@
 #!/usr/bin/env node
 /**
- * Compares the training step of a long sequence on two ranks with one thread each (context parallelism) with
- * a single process, which has two threads or one. Prints milliseconds, the time that a step waits for
- * communication, and the memory of a rank. First checks that all layouts have the losses of a single process.
- * The layouts take turns, and medians are compared.
+ * Compares two ways to run the training step with a long sequence: on two ranks with one thread each (context
+ * parallelism), and in a single process, which has two threads or one. Prints milliseconds, the time for
+ * which
+ * a step waits for communication, and the memory of a rank. First checks that all layouts have the losses of
+ * a
+ * single process. The layouts take turns, and medians are compared.
  *   npm run dev -- long-sequence [--preset long-8k] [--dtype float32] [--repeat 3] [--iters 3] [--log FILE]
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -34,7 +36,8 @@ const layouts = [
   })),
 ];
 /**
- * The largest allowed time, as a multiple of the time of one process with two threads, and with one thread.
+ * The largest acceptable times, as multiples of the time of a single process with two threads (`two`) and
+ * with one thread (`one`).
  */
 const goals = { two: 1.15, one: 0.58 };
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env node
 /**
- * Compares the training step of a batch on several ranks with one thread each with a single process that has
- * the same number of threads. Prints tokens/s, the time that a step waits for communication, and the memory
- * of a rank.
- *   npm run dev -- parallel-steps [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--iters 4]
+ * Compares two ways to run the training step: on several ranks with one thread each, and in a single process
+ * with the same number of threads. Prints tokens/s, the time for which a step waits for communication, and
+ * the
+ * memory of a rank.
+ *   npm run dev -- parallel-steps [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--iters
+ *   4]
  *     [--only pp] [--matmul-library own|oneDNN] [--log FILE]
  * Sharded gradients and parameters are compared with the distributed optimizer.
  * A pipeline, split by work, is compared with a single process that accumulates the same number of
- * micro-batches, times 1 / (1 + bubble). The bubble is the share of a step that the schedule cannot use, (p -
- * 1) / m. First checks that all layouts have the losses of a single process. Then the layouts take turns, and
- * medians are compared.
+ * micro-batches, times 1 / (1 + bubble). The bubble is the idle time that the schedule causes, divided by the
+ * work of a step: (p - 1) / m. First checks that all layouts have the losses of a single process. Then the
+ * layouts take turns, and medians are compared.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
@@ -26,7 +28,7 @@ const { values } = parseArgs({
     dtype: { type: 'string', default: 'bfloat16' },
     ranks: { type: 'string', default: '2' },
     repeat: { type: 'string', default: '3' },
-    /** runs only layouts whose names begin with this text, and the layouts of their comparisons */
+    /** runs only layouts whose names begin with this string, and the layouts with which they are compared */
     only: { type: 'string', default: '' },
     'matmul-library': { type: 'string', default: 'faster' },
     iters: { type: 'string', default: '4' },
@@ -40,7 +42,7 @@ const one = `one process, ${ranks} threads`;
 const distributed = `dp ${ranks}, distributed optimizer`;
 const accumulating = `${one}, ${numMicroBatches} micro-batches`;
 /**
- * The layouts. Each names the layout with which it is compared, and the share of time that its pipeline
+ * The layouts. Each names the layout with which it is compared, and the fraction of time that its pipeline
  * bubble does not take.
  */
 const allLayouts = [
@@ -67,8 +69,8 @@ const compared = allLayouts.filter((layout) => !isReference(layout) && layout.na
 const references = new Set([one, ...compared.map(({ reference = one }) => reference)]);
 const layouts = allLayouts.filter((layout) => references.has(layout.name) || compared.includes(layout));
 /**
- * The least allowed throughput, as a share of the throughput of a single process with the same number of
- * threads.
+ * The lowest acceptable throughput, as a fraction of the throughput of a single process with the same number
+ * of threads.
  */
 const goal = 0.9;
 const log = [];

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 const here = fileURLToPath(new URL('.', import.meta.url));
 const mtl = join(here, '..', '..', '..', 'packages/cli/bin/mtl.mjs');
 
-/** Runs train-step.mjs on some ranks; returns the parsed line of JSON that it prints. */
+/** Runs train-step.mjs on `numProcesses` ranks. Returns the parsed JSON line that it prints. */
 export function runStep({ name, numProcesses, flags }) {
   const result = spawnSync(
     process.execPath,

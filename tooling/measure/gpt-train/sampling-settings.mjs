@@ -2,11 +2,11 @@
 /**
  * node tooling/measure/gpt-train/sampling-settings.mjs --load DIR [--load DIR ...] [--show]
  *
- * Continues prompts with trained models of the default preset under several settings of temperature and
- * top-p. Prints for each setting: the share of distinct word n-grams in a continuation (mean over
- * continuations), the share of 4-grams that repeat in the same continuation, and the share of words that the
- * corpus lacks. Prints the same for held-out text of the corpus. With --show, also prints the continuations.
- * Results are in docs/studies/default-presets.md.
+ * Continues prompts with trained models of the default preset, using several settings of temperature and
+ * top-p. Prints for each setting: the fraction of distinct word n-grams in a continuation (mean over
+ * continuations), the fraction of 4-grams that repeat in the same continuation, and the fraction of words
+ * that do not occur in the corpus. Prints the same for the corpus's held-out text. With --show, also prints
+ * the continuations. Results are in docs/studies/default-presets.md.
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -41,7 +41,7 @@ function ngrams(words, n) {
   return words.slice(n - 1).map((_, at) => words.slice(at, at + n).join(' '));
 }
 
-/** Returns the measured shares of texts, as means over the texts. */
+/** Returns the measured fractions for the given texts, as means over the texts. */
 function measure(texts) {
   const lists = texts.map(splitWords);
   const distinct = (n) =>

@@ -3,10 +3,9 @@
  * npm run dev -- sharded-training [--size 1.3b|60m] [--directory DIR] [--keep]
  *
  * Trains a GPT whose parameters, gradients and moments are sharded over four ranks of this machine: 10 steps
- * with full recomputation in bf16, a checkpoint after step 8, and steps 8 to 10 again from that checkpoint.
- * Memory and disk are checked first. Fails unless the memory of every rank is what `mtl plan` counts, a rank
- * has at most 0.3 of one process's states, the loss falls, and the resumed steps have the same losses and
- * norms.
+ * with full recomputation in bf16, a checkpoint after step 8, and the last steps again from that checkpoint.
+ * Memory and disk are checked first. Fails unless the memory of every rank agrees with `mtl plan`, a rank has
+ * at most 0.3 of one process's states, the loss falls, and the resumed steps have the same losses and norms.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs';
@@ -18,16 +17,15 @@ import { readMetrics } from '@mtl/tooling/read-metrics';
 
 const numRanks = 4;
 const [numSteps, savedStep] = [10, 8];
-/** The most of one process's parameters, gradients and moments that a rank may have. */
+/** The largest fraction of one process's parameters, gradients and moments that a rank may have. */
 const largestShare = 0.3;
 /**
- * The memory that a rank needs in addition to its tensors: for Node.js, its libraries, and buffers of
- * messages.
+ * The bytes that a rank needs in addition to its tensors, for Node.js, its libraries, and message buffers.
  */
 const bytesOfProcess = 0.5e9;
 /**
- * The memory for numbers of a step that metrics read after the next step has begun. A dry run does not count
- * it, because it has no metrics.
+ * The bytes for the metrics of a step, which are read after the next step has begun. A dry run does not count
+ * these bytes, because it has no metrics.
  */
 const bytesOfMetrics = 4096;
 
@@ -45,7 +43,7 @@ const { values } = parseArgs({
 });
 const mtl = fileURLToPath(new URL('../../../packages/cli/bin/mtl.mjs', import.meta.url));
 
-/** An error that ends the program with one line, after `finally` has removed the folder. */
+/** An error that ends the program with a one-line message, after `finally` has removed the folder. */
 class Failure extends Error {}
 function fail(message) {
   throw new Failure(`error[MTL_SHARDED_TRAINING]: ${message}`);
@@ -68,7 +66,7 @@ function listFlags({ layers, hidden, heads, vocabulary }) {
   ];
 }
 
-/** Returns what `mtl plan` counts for a rank, in bytes by kind. */
+/** Returns the memory that `mtl plan` counts for a rank, in bytes by kind. */
 function countMemory(flags, numProcesses) {
   const plan = ['plan', '--profile', 'h100-80gb', '--num-processes', `${numProcesses}`, '--json', '--'];
   const { status, stdout, stderr } = spawnSync(process.execPath, [mtl, ...plan, ...flags], {
@@ -81,7 +79,7 @@ function countMemory(flags, numProcesses) {
   return { numParameters, peak: memoryBytes, states: parameters + gradients + optimizer };
 }
 
-/** Trains on four ranks, and returns the records of the steps with the peak of each rank and the seconds. */
+/** Trains on four ranks. Returns the records of the steps, the peak of each rank, and the seconds. */
 function train(flags, metrics) {
   const begun = performance.now();
   const run = ['run', '--nproc-per-node', `${numRanks}`, 'gpt', '--'];
@@ -130,7 +128,7 @@ const share = planned.states / whole.states;
 mkdirSync(values.directory, { recursive: true });
 checkRoom({
   memory: numRanks * (planned.peak + bytesOfProcess),
-  // two checkpoints of float32 weights and bfloat16 moments
+  // two checkpoints, each with float32 weights and bfloat16 moments
   disk: 2 * 8 * planned.numParameters,
   directory: values.directory,
 });

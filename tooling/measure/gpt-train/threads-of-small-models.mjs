@@ -1,8 +1,10 @@
 #!/usr/bin/env node
 /**
- * Compares the training step of small GPTs on one thread and on several threads. Blocks of steps alternate,
- * so that both run under the same conditions. Each line of output is a pair of blocks: model FLOPs of a
- * micro-batch, milliseconds of a step (median and least of the block) on 1 and on N threads, and the number
+ * Compares the training step of small GPTs on one thread with several threads. Blocks of steps alternate,
+ * so that both run under the same conditions. Each line of output describes a pair of blocks: the model FLOPs
+ * of a
+ * micro-batch, the milliseconds of a step (median and minimum of the block) on 1 and on N threads, and the
+ * number
  * of cores that other processes used in the meantime. First compares the losses, so that only equal
  * computations are timed.
  *   npm run dev -- threads-of-small-models --threads 2 --pairs 10 --block-ms 250 > pairs.jsonl
@@ -22,13 +24,16 @@ const { values } = parseArgs({
     threads: { type: 'string', default: '2' },
     pairs: { type: 'string', default: '10' },
     'block-ms': { type: 'string', default: '250' },
-    /** measures only sizes whose line begins with this text, such as 2x64 */
+    /** measures only sizes whose line begins with this string, such as 2x64 */
     only: { type: 'string', default: '' },
   },
 });
 const numThreads = Number(values.threads);
 
-/** [L, H, A, S, B]: layers, hidden size, heads, sequence, micro-batch; a vocabulary of 256 bytes. */
+/**
+ * [L, H, A, S, B]: number of layers, hidden size, number of heads, sequence length, micro-batch size. The
+ * vocabulary is 256 bytes.
+ */
 const sizes = [
   [2, 32, 4, 32, 1],
   [2, 32, 4, 32, 8],
@@ -122,8 +127,8 @@ function makeTrainer([numLayers, hiddenSize, numAttentionHeads, sequenceLength, 
 }
 
 /**
- * Returns the seconds that cores were idle, summed over all cores. The remaining time was used, or taken by
- * the machine's host (steal).
+ * Returns for how many seconds cores were idle, summed over all cores. The remaining time was used, or taken
+ * by the virtual machine's host (steal).
  */
 function idleSeconds() {
   const [, , , , idle, iowait] = readFileSync('/proc/stat', 'utf8').split(/\s+/).map(Number);
@@ -132,7 +137,7 @@ function idleSeconds() {
 
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 
-/** Steps for a while on a number of threads. */
+/** Runs steps for a while with the given number of threads. */
 async function block(steps, threads) {
   setNumThreads(threads, { pin: true });
   await steps.next();

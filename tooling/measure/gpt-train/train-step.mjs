@@ -1,16 +1,19 @@
 #!/usr/bin/env node
 /**
- * Times the training step of a preset on random tokens, like common benchmarks. Prints a JSON line with
- * tokens/s (median step), losses, peak memory, the share of a step outside native kernels, and the time that
- * steps waited for data.
+ * Times the training step of a preset on random tokens, as common benchmarks do. Prints a JSON line with
+ * tokens/s (median step), losses, peak memory, the fraction of a step outside native kernels, and the time
+ * for
+ * which steps waited for data.
  *   npm run dev -- training-step --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3
  *     [--micro-batch N] [--states float32|bfloat16|float16] [--remainders]
  *     [--gradients float32|bfloat16] [--device cuda] [--cuda-graphs] [--matmul-library own|oneDNN]
- * On a GPU, also prints the milliseconds of a step in which the host does not wait for the GPU's results. If
- * they equal the milliseconds of the step, the GPU waits for the host. Under `mtl run`, the ranks share the
+ * On a GPU, also prints for how many milliseconds of a step the host does not wait for the GPU's results. If
+ * this
+ * time equals the time of the step, the GPU waits for the host. Under `mtl run`, the ranks share the
  * same batch: --tp N, --sequence-parallel, --cp N, --cp-comm-type p2p|all_gather|a2a,
  * --sharding no_shard|optim|optim_grads|optim_grads_params, and in a pipeline --pp N, --schedule NAME,
- * --micro-batches N. Rank 0 also prints the time that a step waits for communication, and the communicated
+ * --micro-batches N. Rank 0 also prints the time for which a step waits for communication, and the
+ * communicated
  * bytes.
  */
 import { cpus } from 'node:os';
@@ -56,7 +59,7 @@ const { values } = parseArgs({
     'cp-comm-type': { type: 'string', default: 'p2p' },
     pp: { type: 'string', default: '1' },
     schedule: { type: 'string', default: '1f1b' },
-    /** Micro-batches of a step on each data-parallel rank. */
+    /** The number of micro-batches of a step on each data-parallel rank. */
     'micro-batches': { type: 'string', default: '1' },
     'sequence-parallel': { type: 'boolean', default: false },
     /** Megatron-LM's name for a store of parameters. */
@@ -67,7 +70,7 @@ const { values } = parseArgs({
     gradients: { type: 'string', default: 'float32' },
     /** Keeps master weights as remainders. */
     remainders: { type: 'boolean', default: false },
-    /** only on a GPU, if passes contain no communication: not with --tp */
+    /** works only on a GPU, and only if passes contain no communication, so not with --tp */
     'cuda-graphs': { type: 'boolean', default: false },
     'matmul-library': { type: 'string', default: 'faster' },
     /** prints the time of each operation to standard error */
@@ -94,8 +97,8 @@ const microBatchSize = Number(values['micro-batch'] ?? usualBatch) / dataParalle
 const globalBatchSize = microBatchSize * dataParallelSize * numMicroBatches;
 const [iterations, warmup] = [Number(values.iters), Number(values.warmup)];
 /**
- * Eight random micro-batches in turn. The multiplicative hash spreads consecutive numbers over the
- * vocabulary.
+ * Returns one of eight random micro-batches, which are used in turn. The multiplicative hash spreads
+ * consecutive indices over the vocabulary.
  */
 function randomBatch(number) {
   const size = microBatchSize * sequenceLength;
@@ -213,7 +216,7 @@ const trainer = new Trainer({
 
 const kernelSeconds = () => operationStatistics().reduce((sum, { seconds }) => sum + seconds, 0);
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
-/** Returns the seconds that this rank has waited for other ranks, and the bytes that it has sent to them. */
+/** Returns how many seconds this rank has waited for other ranks, and how many bytes it has sent to them. */
 function communication() {
   const all = new Set(Object.values(groups));
   const counts = [...all].flatMap((group) => Object.values(group.statistics()));
@@ -222,7 +225,7 @@ function communication() {
     bytes: counts.reduce((sum, { sentBytes }) => sum + sentBytes, 0),
   };
 }
-/** The milliseconds that this process has waited for results of a GPU. Only reading a result waits. */
+/** How long this process has waited for results from a GPU, in milliseconds. Only reading a result waits. */
 let readMs = 0;
 if (device === 'cuda') {
   const read = Tensor.prototype.read;
@@ -243,8 +246,8 @@ for await (const { iteration, stepMs: hostStepMs, loss } of trainer) {
   synchronize(device);
   const finished = performance.now();
   readMs += finished - returned;
-  // when the trainer's step ends, a GPU is still computing the update; the program for PyTorch also waits for
-  // the update
+  // when the trainer's step ends, a GPU is still computing the update; the PyTorch program also waits for the
+  // update
   const stepMs = device === 'cuda' ? finished - stepStart : hostStepMs;
   const now = kernelSeconds();
   losses.push(Number(loss.toFixed(5)));
@@ -285,7 +288,7 @@ const report = JSON.stringify({
   tokens_per_s: Number(((globalBatchSize * sequenceLength * 1000) / stepMs).toFixed(1)),
   model_tflops: Number(((flopsPerSample * globalBatchSize) / stepMs / 1e9).toFixed(4)),
   // on a GPU, the bytes that the allocator has allocated; on the host, the pages of the process, as in the
-  // program for PyTorch
+  // PyTorch program
   peak_bytes: device === 'cuda' ? memoryStatistics(device).peakBytes : process.resourceUsage().maxRSS * 1024,
   allocator_peak_bytes: memoryStatistics(device).peakBytes,
   ranks: world?.size ?? 1,

@@ -1,9 +1,14 @@
 #!/usr/bin/env node
 /**
- * Measures weak scaling as in Shoeybi et al. 2019, table 1 and figure 5, up to the cores of this machine. The
- * model grows with the ranks that share it: for 2, 4 and 8 ranks, the hidden size by 1.25, 1.5 and 2 and the
- * layers by 1.3, 1.6 and 1.8, with 96 values per head. Or the batch grows with the ranks that have separate
- * models. The result is the model FLOP/s of a rank with one thread, divided by the FLOP/s of a single rank.
+ * Measures weak scaling as in Shoeybi et al. 2019, table 1 and figure 5, on at most one rank for each core of
+ * this
+ * machine. In one kind of row, the model grows with the ranks that share it: for 2, 4 and 8 ranks, the hidden
+ * size
+ * grows by 1.25, 1.5 and 2 and the number of layers by 1.3, 1.6 and 1.8, with 96 features per head. In the
+ * other
+ * kind, the batch grows with the ranks that have separate models. The result is the model FLOP/s of a rank
+ * with
+ * one thread, divided by the FLOP/s of a single rank.
  *   npm run dev -- weak-scaling [--size weak|weak-tiny] [--dtype bfloat16] [--repeat 3] [--iters 4]
  *     [--log FILE]
  */
@@ -25,7 +30,10 @@ const { values } = parseArgs({
   },
 });
 const samples = 2;
-/**`paper`: on the same number of V100s; for model and data parallelism on 64 times this number. */
+/**
+ * `paper`: the paper's result on the same number of V100s or, for model and data parallelism, on 64 times
+ * this number.
+ */
 const rows = [
   row('one rank', { paper: '100 %' }),
   row('model parallel: tp 2', { tp: 2, paper: '95 %' }),
@@ -64,7 +72,7 @@ console.log(
   `weak scaling, ${values.size}, ${values.dtype}, ${cpus()[0].model}, ${numCores} cores, medians of ${values.repeat} runs`,
 );
 console.log(`${''.padEnd(52)} ranks  parameters  TFLOP/s per rank  efficiency  the paper's`);
-// rounding of sums in another order; see packages/runs/parity/layouts.mjs
+// sums in a different order are rounded differently (see packages/runs/parity/layouts.mjs)
 const tolerance = values.dtype === 'float32' ? 2e-6 : 2e-3;
 let isWrong = false;
 for (const each of rows) {
@@ -79,8 +87,8 @@ for (const each of rows) {
       `${`${((100 * computeRate(each)) / computeRate(rows[0])).toFixed(0)} %`.padStart(11)}  ${each.paper}`,
   );
   // the same model on the same samples has the same loss. With small initial weights, this loss is within 5 %
-  // of the loss of guessing, because the variance of the logits, 0.02^2 x hidden size, adds half its value to
-  // the loss
+  // of the loss of uniform guessing, because the variance of the logits, 0.02^2 x hidden size, adds half its
+  // value to the loss
   const twin = fitting.find(({ model, batch }) => model === each.model && batch === each.batch);
   const difference = Math.abs(losses[0] / runs.get(twin.name)[0].losses[0] - 1);
   if (difference <= tolerance && Math.abs(losses[0] / Math.log(vocabulary) - 1) < 0.05) continue;

@@ -1,5 +1,6 @@
-// Measures attention forward, backward and over a cache, as rates and as shares of a large matmul's rate on
-// the same threads. Only the causal half of the FLOPs counts. Correctness is checked first, with the
+// Measures attention forward, backward and over a cache, as rates and as fractions of a large matmul's rate
+// on
+// the same threads. Only the causal half of the FLOPs counts. Correctness is first checked against the
 // reference. If MTL_PEER_PYTHON names a Python with torch, the times of its scaled_dot_product_attention are
 // also printed.
 //   npm run dev -- attention [threads]
@@ -28,7 +29,7 @@ console.log(
   `kernels of ${hostInformation().instructionSet}${pytorch ? `; ${await pytorch.readLine()}` : ''}`,
 );
 
-/** Returns the times of both passes in PyTorch, and their ratio to our times. */
+/** Returns PyTorch's times of both passes, and their ratio to our times. */
 async function ofPyTorch({ sizes, causal, probability = 0 }, dtype, ours) {
   if (pytorch === undefined) return '';
   const theirs = await pytorch.ask([...sizes, causal ? 1 : 0, probability, dtype].join(' '));
@@ -84,7 +85,7 @@ function problem([sequence, batch, heads, size], { dtype, causal, probability = 
   };
 }
 
-/** Runs the complete backward pass, from the gradient of the output. */
+/** Runs the complete backward pass, starting from the output's gradient. */
 function differentiate(call) {
   attentionRowSums(call);
   attentionBackward(call);

@@ -1,6 +1,8 @@
-// Measures attention over documents in a row, forward and backward, as a share of the time of causal
+// Measures attention over several documents in one row, forward and backward, as a fraction of the time of
+// causal
 // attention over the complete row. Documents are given by their first keys (`keyStart`), or as packed
-// samples. The results of both are compared first. The program fails above --at-most.
+// samples. The results of both forms are compared first. The program fails if the fraction is above
+// --at-most.
 //   npm run dev -- document-attention [--threads 2] [--dtype float32] [--at-most 0.25]
 import { parseArgs } from 'node:util';
 import {
@@ -36,7 +38,7 @@ function random(shape) {
   return Tensor.from(values, { shape, dtype });
 }
 
-/** Returns the operands of a row with [S, 1] positions, or with T packed rows. */
+/** Returns the operands for a row with positions [S, 1], or with T packed rows. */
 function problem(visibility) {
   const rows = visibility.packed === undefined ? [sequence, 1] : [sequence];
   const qkvGradient = Tensor.empty({ shape: [...rows, heads, 3, size], dtype });
@@ -84,7 +86,7 @@ function run(call) {
   return { forward: between - start, backward: performance.now() - between };
 }
 
-/** Throws an error unless both have the same numbers. */
+/** Throws an error unless `left` and `right` have the same values. */
 function compare(left, right) {
   for (const name of ['output', 'qkvGradient']) {
     const [expected, actual] = [left[name].toArray(), right[name].toArray()];

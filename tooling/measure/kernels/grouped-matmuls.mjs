@@ -1,8 +1,9 @@
 // Measures the three matmuls of the experts' first layer, over all experts at once, as multiples of the time
 // of a dense matmul with the same FLOPs. Also measures the operations that move rows to the experts and back,
-// as multiples of the time of a copy of the same size. Rows are divided among the experts evenly, or by a
-// hash, so that the largest expert has a few times the mean. The sums of all outputs are first compared with
-// the sums of the dense matmul.
+// as multiples of the time of a copy of the same size. Rows are distributed over the experts evenly, or by a
+// hash, so that the largest expert has a few times the mean. Before the measurement, the sums of all outputs
+// are
+// compared with the sums of the dense matmul.
 //   npm run dev -- grouped-matmuls [--threads 2] [--dtypes float32,bfloat16] [--experts 32] [--rounds 15]
 import { parseArgs } from 'node:util';
 import {
@@ -35,7 +36,8 @@ const { values: flags } = parseArgs({
   },
 });
 if (flags.threads !== undefined) setNumThreads(Number(flags.threads));
-// numbers of tokens and of experts per token, hidden size, feed-forward size, number of experts
+// the number of tokens, the number of experts per token, the hidden size, the feed-forward size, and the
+// number of experts
 const [tokens, topK, hidden, feedForward, experts] = [2048, 4, 512, 256, Number(flags.experts)];
 const rows = tokens * topK;
 const hash = (index) => Math.imul(index + 1, 0x9e3779b1) >>> 0;
@@ -47,8 +49,8 @@ function random(shape, dtype) {
 }
 
 /**
- * Returns the shortest time of each function. The functions run in turns, because the speed of a shared
- * machine changes within seconds.
+ * Returns the shortest time of each function. The functions take turns, because the speed of a shared machine
+ * changes within seconds.
  */
 function timed(bodies) {
   const best = Object.fromEntries(Object.keys(bodies).map((name) => [name, Number.POSITIVE_INFINITY]));
@@ -65,7 +67,7 @@ function timed(bodies) {
 
 const routings = {
   even: (slot) => slot % experts,
-  // the square of a uniform number, so that the first experts are the most frequent
+  // the square of a uniform value from 0 to 1, so that the first experts are the most frequent
   skewed: (slot) => Math.floor((hash(slot) / 2 ** 32) ** 2 * experts),
 };
 

@@ -1,19 +1,21 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- matmuls: times the matmuls of a training step with our kernels, oneDNN and PyTorch, in turn,
- * with operands stored as in training. Prints GFLOP/s (medians), and the ratio to the best other program.
- * Both are also printed for a complete step, in which each shape is weighted by its FLOPs.
+ * npm run dev -- matmuls: times the matmuls of a training step with our kernels, oneDNN and PyTorch, in
+ * turns,
+ * with operands stored as in training. Prints GFLOP/s (medians), and the ratio to the best of the other
+ * programs.
+ * Also prints both for a complete step, in which each shape is weighted by its FLOPs.
  *   npm run dev -- matmuls [--shapes gpt2-124m,...] [--dtypes float32,bfloat16] [--rounds 9] [--threads 2]
  *     [--instruction-set avx2]   of our kernels and of all others
  * MTL_PEER_PYTHON names a Python with torch. Without it, PyTorch is left out. MTL_OTHER_TIME_MATMULS is a
- * command that runs time_matmuls, built with another version of oneDNN.
+ * command that runs time_matmuls, built with a different version of oneDNN.
  */
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Timer } from './timer.mjs';
 
-/** Sizes of transformers, and the number of tokens of a micro-batch. */
+/** The sizes of transformers, and the number of tokens in a micro-batch. */
 const models = {
   'gpt2-124m': { tokens: 2048, hidden: 768, feedForward: 3072, keyValue: 768, layers: 12, vocabulary: 50304 },
   'char-10m': { tokens: 4096, hidden: 384, feedForward: 1536, keyValue: 384, layers: 6, vocabulary: 256 },
@@ -29,7 +31,7 @@ const models = {
   },
 };
 
-/** The size in bytes, in float32, of the chunk of logits that is computed at a time. */
+/** The size in bytes, in float32, of each chunk of logits. Logits are computed chunk by chunk. */
 const logitsBytes = 128 * 2 ** 20;
 
 const forward = (rows, columns, inner) => ({ rows, columns, inner, transposes: [0, 1], accumulate: 0 });
@@ -115,7 +117,7 @@ const { values: options } = parseArgs({
     'instruction-set': { type: 'string' },
   },
 });
-/** Variables that keep oneDNN, MKL and PyTorch from using better instructions. */
+/** The variables that restrict oneDNN, MKL and PyTorch to an instruction set. */
 const limits = {
   avx2: { ONEDNN_MAX_CPU_ISA: 'AVX2', MKL_ENABLE_INSTRUCTIONS: 'AVX2', ATEN_CPU_CAPABILITY: 'avx2' },
 };

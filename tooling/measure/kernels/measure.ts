@@ -9,19 +9,19 @@ import {
 } from '../../../packages/kernels/src/index.js';
 import { callsPerWait } from './calls-per-wait.js';
 
-/** The device of benchmarks: MTL_BENCH_DEVICE, by default `cpu`. */
+/** The device on which benchmarks run: the value of MTL_BENCH_DEVICE, by default `cpu`. */
 export const device = (process.env.MTL_BENCH_DEVICE ?? 'cpu') as Device;
 openDevice(device);
 
 const isDryRun = process.env.MTL_BENCH_DRY_RUN === '1';
 const isGpu = device === 'cuda' && !isDryRun;
 
-/** The seconds of a run. On a GPU, a value is the mean of consecutive runs. */
+/** The time of a run, in seconds. On a GPU, a value is the mean of consecutive runs. */
 export interface Timing {
   readonly median: number;
   /**
-   * The time of the fastest run. Comparisons use it, because other programs have disturbed this run the
-   * least.
+   * The time of the fastest run. Comparisons use it, because this is the run that other programs have
+   * disturbed the least.
    */
   readonly best: number;
 }
@@ -34,7 +34,7 @@ export function time(
     minimumSeconds = isDryRun ? 0 : 0.15,
   }: { minimumRuns?: number; minimumSeconds?: number } = {},
 ): Timing {
-  /** Returns the seconds of a call, measured over `calls` calls between two waits for the GPU. */
+  /** Returns the time of a call in seconds, measured over `calls` calls between two waits for the GPU. */
   const run = (calls: number): number => {
     const start = process.hrtime.bigint();
     for (let call = 0; call < calls; call++) body();
@@ -57,7 +57,7 @@ export function time(
 /**
  * Returns the bytes per second (reads and writes) at which all threads copy within `bytes` of memory. This is
  * the roofline of an operation that accesses the same amount of memory. Copies within the caches are several
- * times faster than other copies, so an operation is compared with a copy of its own size.
+ * times faster than larger copies, so an operation is compared with a copy of its own size.
  */
 export function copyRate(bytes: number): number {
   const size = Math.max(16, Math.round(bytes / 8));
@@ -69,14 +69,11 @@ export function copyRate(bytes: number): number {
   return (8 * size) / best;
 }
 
-/**
- * Returns the FLOP/s of the library's matmul, at a size so large that the time to start threads is
- * negligible.
- */
+/** Returns the FLOP/s of a matmul in `dtype`, at a size for which the time to start threads is negligible. */
 export function matmulRate(dtype: 'float32' | 'bfloat16'): number {
   const n = isDryRun ? 32 : device === 'cuda' ? 8192 : 1024;
   const [output, left, right] = [0, 1, 2].map(() => Tensor.zeros({ shape: [n, n], dtype, device }));
-  // matmuls of zeros take less power, and so run faster on a GPU
+  // matmuls of zeros take less power, and therefore run faster on a GPU
   for (const tensor of [left!, right!]) {
     philoxNormal({ output: tensor, standardDeviation: 1, key: [1, 2], globalColumns: n });
   }

@@ -1,10 +1,11 @@
 /**
- * Measures the speed of every operation at the sizes of the GPT presets, from the `benchmark` entries of the
+ * Measures the speed of every operation at the sizes of the GPT presets, from the `benchmark` entries in the
  * case tables:
- *   npm run dev -- operations [ -t gelu]       MTL_THREADS=2 and MTL_BENCH_DTYPES=float32,bfloat16 choose threads and dtypes,
- *                                    MTL_BENCH_DEVICE=cuda the GPU, MTL_BENCH_DRY_RUN=1 tiny sizes;
- *                                    MTL_BENCH_JSON names a file for the results
- *                                    (bench/cuda/bench-kernels.mjs)
+ *   npm run dev -- operations [ -t gelu]
+ * MTL_THREADS=2 and MTL_BENCH_DTYPES=float32,bfloat16 choose threads and dtypes, MTL_BENCH_DEVICE=cuda
+ * chooses
+ * the GPU, and MTL_BENCH_DRY_RUN=1 tiny sizes. MTL_BENCH_JSON names a file for the results
+ * (see kernels/cuda/bench-kernels.mjs).
  * On a GPU, attention is timed with the kernels that the device chooses, and with the kernels for any GPU
  * (mma.sync). An operation is timed only after its values match the reference, at the size of the benchmark.
  * If the naive reference would take minutes (arithmetic-bound operations), the sizes of the parity cases are
@@ -39,7 +40,7 @@ interface Row {
   readonly peer: string;
   readonly ratio: number;
   readonly operation: string;
-  /** The shape of the tensor `qkv`, which identifies the same attention in other programs. */
+  /** The shape of the tensor `qkv`, by which the same attention is found in the results of PyTorch. */
   readonly qkv: readonly number[] | undefined;
   readonly bestSeconds: number;
   readonly bytes: number;
@@ -54,9 +55,9 @@ const rows: Row[] = [];
 const countElements = (spec: TensorSpec): number => spec.shape.reduce((product, size) => product * size, 1);
 
 /**
- * Returns a tensor with distribution N(0, scale). All threads of the host compute it, because JavaScript
- * would need a minute for the logits, and a single thread would need ten seconds for each tensor of a
- * feed-forward layer.
+ * Returns a tensor of normally distributed values, N(0, scale). All threads of the host compute it, because
+ * JavaScript would need a minute for the logits, and a single thread would need ten seconds for each tensor
+ * of a feed-forward layer.
  */
 function normalTensor(
   { shape, scale = 1 }: TensorSpec,
@@ -72,7 +73,7 @@ function normalTensor(
   return tensor;
 }
 
-/** Like makeTensors, for the values of large tensors. */
+/** Makes tensors as `makeTensors` does, but computes the values of large tensors quickly. */
 function makeLargeTensors(
   specs: OpCase['tensors'],
   { device, dtype }: { device: Device; dtype: DType },
@@ -99,8 +100,8 @@ function expectReferenceValues(opCase: OpCase, dtype: DType, make: typeof makeLa
 }
 
 /**
- * The operations (with dtype and kernels) whose parity cases have already been checked. Each is checked once,
- * and not again for each size.
+ * The operations (with dtype and kernels) whose parity cases have already been checked. Each operation is
+ * checked only once, not for each size.
  */
 const checkedOperations = new Set<string>();
 
@@ -135,8 +136,8 @@ function countTraffic({ tensors, benchmark }: OpCase, dtype: DType): number {
 const matmulRates = new Map<BenchmarkDType, number>();
 
 /**
- * Measures the rate of a matmul. On a GPU, which no other program uses, one measurement is enough. On a CPU,
- * every call measures, because the speed of a shared machine changes within seconds.
+ * Returns the rate of a matmul. On a GPU, which no other program uses, one measurement is enough. On a CPU,
+ * every call measures again, because the speed of a shared machine changes within seconds.
  */
 function measureMatmulRate(dtype: BenchmarkDType): number {
   const known = device === 'cuda' ? matmulRates.get(dtype) : undefined;
@@ -149,8 +150,8 @@ function measure(opCase: OpCase, dtype: BenchmarkDType): Row {
   const tensors = makeLargeTensors(opCase.tensors, { device, dtype });
   const flops = opCase.benchmark?.flops;
   const bytes = countTraffic(opCase, dtype);
-  // the comparison is measured right before and after, because the speed of a shared machine changes within
-  // seconds
+  // the rate for the comparison is measured immediately before and after the operation, because the speed of
+  // a shared machine changes within seconds
   const peer = (): number => (flops === undefined ? copyRate(bytes) : measureMatmulRate(dtype));
   const before = peer();
   const { median, best } = time(() => opCase.run(tensors));
@@ -199,7 +200,7 @@ const attentionVariable = process.env.MTL_CUDA_ATTENTION;
 
 /**
  * Returns true if an operation may run with kernels that exist only for the GPU's architecture. Returns false
- * if MTL_CUDA_ATTENTION selects the kernels.
+ * if MTL_CUDA_ATTENTION already selects the kernels.
  */
 function hasOwnKernels({ operation }: OpCase, dtype: BenchmarkDType): boolean {
   const isAttention = /^(?:packed_)?attention_(?:forward|backward)$/.test(operation);

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
-/** A program that answers each line with numbers. */
+/** A program that reads lines and answers each line with numbers. */
 export class Timer {
   constructor(command, args, env = {}) {
     this.process = spawn(command, args, {

@@ -1,7 +1,8 @@
-// Measures the cost of embedding and head of a GPT, in units of a layer, next to `gptEmbeddingAndHeadCost`.
-// The measured stages have one layer, with or without embedding and head, and run forward and backward of a
-// sample. The processor time of one thread is measured, so that other work on the machine has little effect.
-// Usage: npm run dev -- head-costs [float32 or bfloat16] [sequence length] [repetitions]
+// Measures the cost of a GPT's embedding and head, in units of a layer, and prints it next to
+// `gptEmbeddingAndHeadCost`. The measured stages have one layer, with or without embedding and head, and run
+// the forward and backward passes of a sample. The processor time of one thread is measured, so that other
+// work on the machine has little effect. Usage: npm run dev -- head-costs [float32 or bfloat16] [sequence
+// length] [repetitions]
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { type DType, setNumThreads, Tensor } from '@mtl/kernels';
 import {
@@ -14,7 +15,7 @@ import {
 const dtype = (process.argv[2] ?? 'float32') as DType;
 const sequenceLength = Number(process.argv[3] ?? 256);
 const numRepetitions = Number(process.argv[4] ?? 3);
-/** Hidden size and heads of the presets gpt2-124m, gpt2-355m, gpt2-774m and gpt2-1.3b. */
+/** The hidden sizes and numbers of heads of the presets gpt2-124m, gpt2-355m, gpt2-774m and gpt2-1.3b. */
 const shapes = [
   { name: 'gpt2-124m', hiddenSize: 768, numAttentionHeads: 12 },
   { name: 'gpt2-355m', hiddenSize: 1024, numAttentionHeads: 16 },
@@ -35,8 +36,8 @@ const batch: TokenBatch = {
 };
 
 /**
- * Returns the least processor time, in milliseconds, of the forward and backward passes of one of three
- * layers. The first layer also has the embedding, and the last layer the head.
+ * Returns the shortest processor time, in milliseconds, of the forward and backward passes of one of three
+ * layers. The first layer also has the embedding, and the last layer also has the head.
  */
 function timeLayer(model: GptModelConfiguration, layer: number): number {
   const layers = { start: layer, end: layer + 1 };

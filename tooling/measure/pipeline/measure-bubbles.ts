@@ -1,7 +1,7 @@
 // Measures the bubble of the real pipeline executor, with processes whose stages sleep for a known time, and
 // compares it with the simulator's bubble. Exits with status 1 if the difference is too large, or if
 // interleaving gains too little. Usage: npm run dev -- bubbles [milliseconds of F, I and W on a chunk; longer
-// where ranks idle little] [steps]
+// if ranks would be idle too little] [steps]
 import { getPriority, setPriority } from 'node:os';
 import { replayStep, simulateSchedule } from '../../../packages/pipeline/src/schedules.js';
 import { makeSchedule } from '../../../packages/pipeline/test/ranks/run-affine-chain.js';
@@ -18,8 +18,8 @@ const sizes = [8, 16];
 const passMs = Number(process.argv[2] ?? 50);
 const numSteps = Number(process.argv[3] ?? 3);
 /**
- * The largest allowed difference between the measured and the simulated bubble, and the smallest gain that
- * interleaving must have with 8 micro-batches.
+ * The largest allowed difference between the measured and the simulated bubble, and the smallest gain
+ * required from interleaving with 8 micro-batches.
  */
 const [mostOff, leastGain] = [0.1, 0.1];
 /**
@@ -38,13 +38,13 @@ const kinds: readonly (readonly [schedule: string, numChunks?: number])[] = [
   ] as const),
 ];
 
-/** The least idle time of a rank in a step, in milliseconds per pass. */
+/** The minimum of a rank's idle time in a step, divided by the rank's number of passes, in milliseconds. */
 const leastIdleMs = 14;
 
 /**
- * Increases the duration of passes until ranks idle enough. In every schedule, a pass takes about 0.25 ms
+ * Increases the duration of passes until ranks are idle enough. In every schedule, a pass takes about 0.25 ms
  * longer because of the executor, messages and late wake-ups. In schedules with a small bubble (zero-bubble,
- * or many chunks), this would be a large part of the bubble.
+ * or many chunks), this time would be a large part of the bubble.
  */
 function withEnoughIdleTime(timedCase: TimedCase): TimedCase {
   const schedule = makeSchedule(timedCase, timedCase.numMicroBatches);
@@ -118,7 +118,8 @@ for (const row of [head, ...rows]) {
   console.log(row.map((cell, column) => cell.padStart(widths[column]!)).join('  '));
 }
 for (const numMicroBatches of sizes) {
-  // the unit of time is a pass of a complete stage, which has the same layers for any number of chunks
+  // the unit of time is a pass of a complete stage, which has the same layers regardless of the number of
+  // chunks
   const measureTime = (schedule: string, chunks: number): number => {
     const found = results.find(
       (result) =>

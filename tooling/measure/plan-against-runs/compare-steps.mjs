@@ -1,6 +1,6 @@
 /**
- * The number of first steps that are not timed: in these, memory is allocated, primitives are made and files
- * are first read.
+ * The number of steps at the start that are not timed. In these steps, memory is allocated, primitives are
+ * made and files are first read.
  */
 const numWarmUpSteps = 4;
 
@@ -17,8 +17,8 @@ export const median = (values) =>
   );
 
 /**
- * Returns the median seconds of the steady steps, half of the interquartile range as a share of the median,
- * and the peak bytes.
+ * Returns the median time of the steady steps in seconds, half of the interquartile range as a fraction of
+ * the median, and the peak bytes.
  */
 export function measuredStep(steps) {
   const steady = steps.slice(numWarmUpSteps).map(({ step_ms: ms }) => ms / 1000);
@@ -31,7 +31,7 @@ export function measuredStep(steps) {
   };
 }
 
-/** Errors of a prediction, as parts of what was measured. */
+/** Returns the errors of a prediction, as fractions of the measured values. */
 export function computeErrors(predicted, measured) {
   return {
     time: predicted.seconds / measured.seconds - 1,
@@ -42,7 +42,7 @@ export function computeErrors(predicted, measured) {
 const percent = (part) => `${(100 * part).toFixed(1)} %`;
 const mebibytes = (bytes) => (bytes / 2 ** 20).toFixed(1);
 
-/** Returns a table in Markdown, with the errors of all rows below it. */
+/** Returns a Markdown table, followed by the errors over all rows. */
 export function comparisonTable(rows) {
   const lines = rows.map(({ name, predicted, measured }) => {
     const { time, memory } = computeErrors(predicted, measured);

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * npm run dev -- plan-against-runs: calibrates this machine, predicts training runs with mtl plan, saves the
- * predictions, and then measures the runs. Prints a table of both. It is not part of CI, because nothing else
- * should run at the same time.
+ * predictions, and then measures the runs. Prints a table of both. This program is not part of CI, because
+ * nothing else should run at the same time.
  *   node plan-against-runs.mjs [--profile FILE] [--steps 16] [--only TEXT] [--output DIR] [--parts]
  * With --parts, also prints the predicted and measured time of each kind of work in a step
  * (--compare-with-plan).
@@ -31,7 +31,9 @@ const mtl = join(root, 'packages/cli/bin/mtl.mjs');
 const started = performance.now();
 const elapsed = () => `${((performance.now() - started) / 1000).toFixed(0)} s`;
 
-/** Returns the output of a command mtl. If the command fails, ends this program with the command's errors. */
+/**
+ * Returns the output of an mtl command. If the command fails, ends this program with the command's errors.
+ */
 function runMtl(words, variables = {}) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [mtl, ...words], {
     cwd: root,
@@ -54,7 +56,7 @@ function predictedStep({ model, numProcesses, flags }, profile) {
   };
 }
 
-/** The comparison that a run prints at its end. */
+/** Matches the comparison that a run prints at its end. */
 const comparison = /compared with the plan[\s\S]*?slower than planned:.*/g;
 
 function runSteps({ model, numProcesses, flags }, { directory, profile }) {

@@ -1,4 +1,7 @@
-/** Two sizes of a model: hidden size, layers, heads, sequence, micro-batch; of both global batches of 8. */
+/**
+ * The two sizes of each model: hidden size, layers, heads, sequence length, micro-batch size. The global
+ * batch size of both is 8.
+ */
 const sizes = {
   small: { hidden: 160, layers: 4, heads: 4, sequence: 128, microBatch: 2 },
   medium: { hidden: 320, layers: 4, heads: 8, sequence: 192, microBatch: 2 },
@@ -8,7 +11,7 @@ const tensor = ['--tensor-model-parallel-size', '2'];
 const pipeline = (schedule) => ['--pipeline-model-parallel-size', '2', '--pipeline-schedule', schedule];
 const chunks = ['--num-virtual-stages-per-pipeline-rank', '2'];
 
-/** Runs that are predicted and measured. A calibration times none of these shapes. */
+/** The runs to predict and measure. A calibration times none of their shapes. */
 const layouts = [
   ['gpt', 'small', 1, 'one process', []],
   ['gpt', 'medium', 1, 'one process', []],
@@ -30,7 +33,7 @@ const layouts = [
   ['bert', 'medium', 2, 'dp 2', []],
 ];
 
-/** The runs with name, number of processes and flags. A BERT's samples nearly fill their sequences. */
+/** The runs, with names, numbers of processes and flags. A BERT's samples nearly fill their sequences. */
 export const trainingRuns = layouts.map(([model, size, numProcesses, layout, flags]) => ({
   name: `${model} ${size}, ${layout}`,
   model,

@@ -1,7 +1,7 @@
 // Prints a Markdown table of layouts for the papers' models: the published layouts, and the results of two
-// searches. One search covers all layouts of the profile's program; the other covers only the published
-// micro-batch and number of chunks. Usage: npm run dev -- papers-layouts, or npm run dev -- papers-layouts
-// TEXT for the models whose names contain TEXT
+// searches. One search covers all layouts that the profile's program supports. The other covers only layouts
+// with the published micro-batch size and number of chunks. Usage: npm run dev -- papers-layouts, or npm run
+// dev -- papers-layouts TEXT for the models whose names contain TEXT
 import {
   type PaperSearch,
   papers,

@@ -3,14 +3,16 @@
  * Compares the training step of bert-base (110 M parameters, including AdamW and clipping) with transformers'
  * BertForPreTraining. Both sides have the same weights and the same batches of the default corpus, including
  * padding. Losses are compared before anything is timed. Then both sides take turns, each with its best
- * micro-batch, and medians are printed. The exit status is 1 if a goal is missed. Without transformers, only
+ * micro-batch size, and medians are printed. The exit status is 1 if a goal is missed. Without transformers,
+ * only
  * our side is timed.
  *   npm run dev -- bert-against-transformers [--dtypes float32,bfloat16] [--lengths 128,512]
  *     [--dropout 0,0.1] [--threads 2] [--rounds 5] [--by wall|cpu] [--samples N] [--micro-batches N,M]
  *     [--profile] [--corpus TEXT] [--log FILE]
  * The memory peaks are printed at the end. They are meaningful only for a single configuration with a single
- * micro-batch. `--by cpu` compares processor time instead of elapsed time, for a machine with other users.
- * MTL_PEER_PYTHON names a Python with torch and transformers (default python3).
+ * micro-batch size. `--by cpu` compares processor time instead of elapsed time, for a machine that is shared
+ * with
+ * other users. MTL_PEER_PYTHON names a Python with torch and transformers (default python3).
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
@@ -40,18 +42,19 @@ const { values } = parseArgs({
   },
 });
 const goals = { float32: 1.2, bfloat16: 1.4 };
-/** Samples of a step, and the micro-batches that are tried for each side, by length. */
+/** The number of samples in a step, and the micro-batch sizes to try for each side, by sequence length. */
 const plans = {
   128: { samples: 16, microBatches: [4, 8, 16] },
   512: { samples: 4, microBatches: [1, 2, 4] },
 };
-/**
- * The bounds within which both sides' losses and gradient norms may differ, by precision.
- */
+/** The bounds for the relative difference of the two sides' losses and gradient norms, by precision. */
 const bounds = { float32: { loss: 1e-5, norm: 1e-4 }, bfloat16: { loss: 2e-3, norm: 2e-2 } };
 const threads = Number(values.threads);
 
-/** Returns a batch in transformers' form: sample after sample, truncated to the longest sample. */
+/**
+ * Returns a batch in the form that the `transformers` library expects: sample after sample, truncated to the
+ * length of the longest sample.
+ */
 function forPeer({
   batchSize,
   tokens,
@@ -80,7 +83,7 @@ function forPeer({
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 const readTime = (result) => result[values.by];
 
-/** Returns the micro-batches of a step, in both sides' forms. */
+/** Returns a function that reads the micro-batches of a step, in the forms of both sides. */
 function makeStepReader(dataset, { samples }) {
   return (step, microBatch) => {
     const batches = Array.from({ length: samples / microBatch }, (_, index) =>

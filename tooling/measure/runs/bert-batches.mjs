@@ -5,13 +5,13 @@ import { openBertDataset, prepareDataset } from '@mtl/data';
 import { defaultCorpusFiles } from '@mtl/runs/internal';
 import { createTokenizer, trainWordPiece, writeTokenizerJson } from '@mtl/tokenizers';
 
-/** The number of word pieces to learn. The model keeps the larger table of bert-base. */
+/** The number of word pieces to learn. The model still has bert-base's larger embedding table. */
 const vocabularySize = 8192;
 
 /**
- * Opens BERT samples with the padding that they have in a training run. `corpus`: a text file whose
- * paragraphs are the documents. Paragraphs are so short that most samples do not fill their sequence.
- * Default: the bundled addresses, which fill all samples except the samples that the mapping shortens at
+ * Opens BERT samples with the same padding as in a training run. `corpus`: a text file whose paragraphs are
+ * the documents. Most samples then do not fill their sequence, because paragraphs are short. Default: the
+ * bundled corpus of long addresses, which fill all samples except the samples that the mapping shortens at
  * random.
  */
 export async function openBertSamples({ directory, sequenceLength, numSamples, corpus }) {

@@ -4,7 +4,10 @@ import { operationStatistics } from '@mtl/kernels';
 import { BertStage } from '@mtl/models';
 import { AdamwOptimizer, createStores } from '@mtl/optimizer';
 
-/** Returns bert-base, with layer norms at transformers' positions. */
+/**
+ * Returns the configuration of bert-base, with layer norms in the same places as in the `transformers`
+ * library.
+ */
 export function bertBase({ sequenceLength, dropout }) {
   return {
     numLayers: 12,
@@ -25,7 +28,7 @@ export function bertBase({ sequenceLength, dropout }) {
   };
 }
 
-/** A bert-base with its optimizer, for training steps without a trainer. */
+/** A bert-base with its optimizer, for running training steps without a trainer. */
 export class BertSide {
   constructor({ dtype, sequenceLength, dropout, recomputation }) {
     const seed = 1234;
@@ -49,7 +52,7 @@ export class BertSide {
   }
 
   /**
-   * Takes one step on the micro-batches of a global batch. Returns the elapsed seconds and the processor
+   * Runs one step on the micro-batches of a global batch. Returns the elapsed time and the processor time, in
    * seconds.
    */
   step(batches) {
@@ -80,7 +83,9 @@ export class BertSide {
   }
 }
 
-/** Returns the seconds by operation since the last call. */
+/**
+ * Returns the calls and the seconds of each operation since the statistics `before`, the longest time first.
+ */
 export function operationSeconds(before = new Map()) {
   const now = new Map(operationStatistics().map(({ name, calls, seconds }) => [name, { calls, seconds }]));
   return [...now]

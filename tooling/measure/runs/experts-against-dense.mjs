@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /**
  * Compares the passes of a small Qwen3-MoE with the passes of the same model with dense feed-forward
- * networks, which take the same FLOPs per token. The models take turns, and medians are printed. The
- * optimizer's time is separate, because it updates all experts. The exit status is 1 if the goal is missed.
+ * networks, which need the same FLOPs per token. The models take turns, and medians are printed. The
+ * optimizer's time is printed separately, because it updates all experts. The exit status is 1 if the goal is
+ * missed.
  *   npm run dev -- experts-against-dense [--dtype float32] [--threads 2] [--rounds 5] [--batch-size 8]
  *     [--seq-length 512]
  */

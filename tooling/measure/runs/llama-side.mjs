@@ -48,14 +48,17 @@ const qwenMoe = {
   moeFfnHiddenSize: 256,
 };
 
-/** The same model without experts. Its feed-forward networks take the same FLOPs per token */
+/** `qwenMoe` without experts. Its feed-forward networks take the same FLOPs per token. */
 const { numExperts: _, moeRouterTopk: __, moeFfnHiddenSize: ___, ...qwenDense } = qwenMoe;
 
 export const models = { smollm: smolLlama, 'qwen-moe': qwenMoe, 'qwen-dense': qwenDense };
 
 const loraTargets = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'];
 
-/** A Llama or its adapters with an optimizer, for training steps without a trainer. */
+/**
+ * A Llama with an optimizer for all weights, or only for its adapters. Takes training steps without a
+ * trainer.
+ */
 export class LlamaSide {
   constructor({ dtype, loraRank, model }) {
     this.model = model;
@@ -77,7 +80,9 @@ export class LlamaSide {
     });
   }
 
-  /** Writes the weights in the format of transformers, and the adapters in the format of PEFT. */
+  /**
+   * Writes the weights in the format of the `transformers` library, and the adapters in the format of PEFT.
+   */
   async save({ base, adapters }) {
     const tensors = parameterTensors(this.stage.parameters);
     await writeHuggingFaceGpt({
@@ -96,7 +101,9 @@ export class LlamaSide {
     }
   }
 
-  /** Takes a step on a micro-batch. Returns the elapsed seconds and the processor seconds. */
+  /**
+   * Takes a training step on the micro-batch `batch`. Returns the elapsed seconds and the processor seconds.
+   */
   step(batch) {
     const [start, before] = [performance.now(), process.cpuUsage()];
     const factor = 1 / batch.labels.length;
@@ -117,7 +124,10 @@ export class LlamaSide {
   }
 }
 
-/** Returns the random tokens [B, S + 1] of a step, and the batch of our model that contains them. */
+/**
+ * Returns the random tokens [B, S + 1] of step `step`, and the same tokens as a batch for this library's
+ * model.
+ */
 export function randomStep({ step, batchSize, sequenceLength, vocabularySize }) {
   let state = 12_345 + step;
   const next = () => {

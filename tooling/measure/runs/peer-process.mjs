@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
 /**
- * The PyTorch program of a comparison. It answers JSON lines with JSON lines. Its first line contains its
- * versions. MTL_PEER_PYTHON names the Python (default python3).
+ * The PyTorch process in a comparison. It answers each JSON line with a JSON line. The first line that it
+ * writes contains its versions. MTL_PEER_PYTHON names the Python executable (default: python3).
  */
 export class PeerProcess {
   #child;
@@ -17,7 +17,7 @@ export class PeerProcess {
     this.#child.on('error', () => {}); // no such program: there will be no answers
   }
 
-  /** Returns the versions that are installed; undefined without torch and transformers. */
+  /** Returns the versions of the installed libraries; undefined if torch or transformers is not installed. */
   async versions() {
     const { value, done } = await this.#answers.next();
     return done ? undefined : JSON.parse(value);

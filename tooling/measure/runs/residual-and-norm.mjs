@@ -37,7 +37,7 @@ function random(of, seed) {
   return Tensor.from(values, { shape: of, dtype });
 }
 
-/** Returns tensors of one layer: the output of a sublayer, the residual, their sum and its norm. */
+/** Returns the tensors of one layer: a sublayer's output, the residual, their sum and the norm of the sum. */
 function operands(seed) {
   return {
     input: random(shape, seed),
@@ -78,7 +78,10 @@ function check(one) {
   }
 }
 
-/** Returns the milliseconds of `count` calls, one after another over all operands. */
+/**
+ * Returns the milliseconds that `count` consecutive calls take; the calls cycle through the operands in
+ * `all`.
+ */
 function timed(operation, count, all) {
   const start = performance.now();
   for (let index = 0; index < count; index++) operation(all[index % all.length]);

@@ -1,6 +1,7 @@
 /**
- * A side of webassembly-steps.mjs: the default run in this process, whose kernels the parent chose. It
- * answers each message with one step, and the message 'end' with the seconds of its operations.
+ * The child process of webassembly-steps.mjs. It runs the default training with the kernels that the parent
+ * chose. It answers each message with the result of one step, and the message 'end' with the seconds of each
+ * operation.
  */
 import { hostInformation, operationStatistics, setInstructionSet, setMatmulLibrary } from '@mtl/kernels';
 import { train } from '@mtl/runs';

@@ -1,14 +1,14 @@
 #!/usr/bin/env node
 /**
- * Times steps of the default run with kernels as WebAssembly, with the same sources compiled for SSE2
+ * Times steps of the default run with the WebAssembly kernels, with the same sources compiled for SSE2
  * (`plain`, 128-bit vectors without fused multiplication and addition, without oneDNN), for SSE4.1, and with
  * the best native kernels of this machine; in Node.js 22 and newer also with relaxed SIMD. Each runs in its
  * own process, and the processes take turns step by step. The losses of the first three must have the same
  * bits. The fastest steps are compared, because other programs only make steps slower.
  *   npm run dev -- webassembly-steps [--threads 1,2] [--steps 10] [--by wall|cpu] [--profile]
- * `--by cpu` compares processor time, for a machine with other users and one thread: threads that wait take
- * processor time, too. --profile prints the operations with the largest share of WebAssembly's time. The exit
- * status is 1 if WebAssembly takes more than 1.5 times as long as SSE2.
+ * `--by cpu` compares processor time. Use it on a machine with other users, and only with one thread, because
+ * waiting threads take processor time, too. --profile prints the operations that take most of WebAssembly's
+ * time. The exit status is 1 if WebAssembly takes more than 1.5 times as long as SSE2.
  */
 import { fork } from 'node:child_process';
 import { on } from 'node:events';
@@ -25,7 +25,7 @@ const { values } = parseArgs({
     profile: { type: 'boolean', default: false },
   },
 });
-/** The largest allowed ratio of WebAssembly's time to SSE2's. */
+/** The largest allowed ratio of WebAssembly's time to the time with SSE2. */
 const goal = 1.5;
 const sides = [
   { name: 'WebAssembly', kernels: 'wasm' },
@@ -38,7 +38,7 @@ const sides = [
 ];
 const numSteps = Number(values.steps);
 
-/** Starts a side and returns it with functions to ask it. */
+/** Starts the process of a side. Returns the side's properties with functions that send it messages. */
 async function startSide({ name, kernels, ...options }, threads) {
   const env = { ...process.env, MTL_KERNELS: kernels };
   const child = fork(side, [JSON.stringify({ ...options, threads })], { env });
@@ -64,7 +64,7 @@ async function compare(threads) {
     for (const each of started) {
       const { loss, [values.by]: ms } = await each.ask('step');
       losses.push(loss);
-      // the first step also starts threads, and the engine compiles what it computes
+      // in the first step, threads are also started, and the engine compiles the code
       if (step > 0) each.times.push(ms);
     }
     if (new Set(losses.slice(0, 3)).size > 1)
@@ -89,7 +89,7 @@ async function compare(threads) {
   return ratio <= goal;
 }
 
-/** Prints the operations with the largest share of the time of the first side, with the others' times. */
+/** Prints the operations that take most of the first side's time, with the times of all sides. */
 function printOperations(operations) {
   const rows = [...operations[0]].sort((a, b) => b[1] - a[1]).slice(0, 16);
   for (const [name, seconds] of rows) {

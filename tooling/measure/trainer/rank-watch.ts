@@ -1,9 +1,9 @@
-// npm run dev -- rank-watch: measures the cost of finding slow ranks in a run of two processes: the
-// milliseconds of the slowest rank for a report and its record in metrics.jsonl, after checking the report.
-// Fails if reports at their usual interval take 0.1 % of the steps or more. The first reports, for which
-// Node.js has not compiled the code yet, and the last report, which waits for all ranks, are listed
-// separately, because they occur only once per run. The result is a median of reports, because a time slice
-// of another process takes longer than a report.
+// npm run dev -- rank-watch: measures the cost of finding slow ranks in a run with two processes: the
+// milliseconds that the slowest rank needs for a report and its record in metrics.jsonl. The report's content
+// is checked first. Fails if reports at their usual interval take 0.1 % of the step time or more. The first
+// reports, for which Node.js has not compiled the code yet, and the last report, which waits for all ranks,
+// are listed separately, because they occur only once per run. The result is the median over the reports,
+// because a report that another process interrupts takes much longer.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ let isTooMuch = false;
 try {
   for (const reports of ['after every step', 'as in every run'] as const) {
     const argument: WatchCostArgument = {
-      // the default preset takes 100 ms on two cores
+      // a step of the default preset takes 100 ms on two cores
       ...(reports === 'after every step'
         ? { stepMs: 20, numSteps: 200, numFirstSteps: 100 }
         : { stepMs: 100, numSteps: 320, numFirstSteps: 20 }),

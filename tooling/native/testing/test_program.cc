@@ -21,7 +21,7 @@ std::vector<Test>& all_tests() {
 
 std::atomic<int> num_failures{0};
 
-// Returns true if a name contains one of the texts, or there are no texts.
+// Returns true if `name` contains one of the strings in `texts`, or if `texts` is empty.
 bool is_chosen(const char* name, int num_texts, char** texts) {
   if (num_texts == 0) return true;
   for (int text = 0; text < num_texts; ++text) {
@@ -30,8 +30,8 @@ bool is_chosen(const char* name, int num_texts, char** texts) {
   return false;
 }
 
-// Fails if a text is not contained in any test name. Without this check, a renamed test would silently no
-// longer run.
+// Counts a failure for each string in `texts` that no test name contains. Without this check, a renamed test
+// would silently no longer run.
 void expect_tests_for(int num_texts, char** texts) {
   for (int text = 0; text < num_texts; ++text) {
     bool is_found = false;
@@ -59,7 +59,7 @@ int run_tests(int argc, char** argv, const TestProgram& program) {
   expect_tests_for(num_texts, argv + 1);
   int num_run = 0, index = 0;
   for (const Test& test : all_tests()) {
-    // adjacent tests, which are similar and take equally long, go to different shares
+    // adjacent tests, which are similar and take equally long, run in different shares
     if (index++ % num_shares != share) continue;
     if (!is_chosen(test.name, num_texts, argv + 1)) continue;
     const int before = num_failures;

@@ -1,5 +1,6 @@
-// A small test harness. Tests register themselves, a failed expectation is printed and counted, and the
-// process then exits with 1. A framework is not used, so that the sanitizers check only our code.
+// A small test harness. Tests register themselves. A failed expectation is printed and counted, and the
+// process then exits with 1. No test framework is used, so that the sanitizers check only this project's
+// code.
 #pragma once
 
 namespace mtl::testing {
@@ -8,7 +9,7 @@ struct Registration {
   Registration(const char* name, void (*body)());
 };
 
-// Counts a failure, from any thread. The first failures are printed.
+// Counts a failed expectation. May be called from any thread. Only the first failures are printed.
 void report_failure(const char* file, int line, const char* expression);
 
 struct TestProgram {
@@ -17,8 +18,8 @@ struct TestProgram {
   void (*at_end)() = nullptr;
 };
 
-// Runs the tests whose names contain one of the arguments; without arguments, runs all tests. With
-// `--share 0 2`, runs the first of two shares of all tests. Returns the result of main: 0 if each argument
+// Runs the tests whose names contain one of the arguments; without arguments, runs all tests. With `--share 0
+// 2`, runs the first of two equal parts of all tests. Returns the exit status for `main`: 0 if each argument
 // matches a test and no test failed.
 int run_tests(int argc, char** argv, const TestProgram& program = {});
 

@@ -15,8 +15,8 @@ import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
 /**
- * Computes gelu(input), [..., F]. The preceding matmul adds the bias. If the tape rematerializes, backward
- * computes the output again instead of keeping it.
+ * Computes `gelu(input)`, [..., F]. The preceding matmul has already added the bias. If the tape
+ * rematerializes, backward computes the output again instead of keeping it.
  */
 export const gelu = checkedOperation(
   'gelu',
@@ -29,7 +29,7 @@ export const gelu = checkedOperation(
   },
 );
 
-/** Records on the tape a GELU output that has already been computed. For authors of operations. */
+/** Records on the tape a GELU output that has already been computed. Meant for authors of operations. */
 export function recordGelu(
   tape: Tape,
   options: { readonly input: Variable; readonly output: Tensor; readonly kind: GeluKind },
@@ -64,8 +64,8 @@ export function recordGelu(
 }
 
 /**
- * Computes max(input, 0)^2, [..., F]. The preceding matmul adds the bias. If the tape rematerializes,
- * backward computes the output again instead of keeping it.
+ * Computes `max(input, 0)^2`, [..., F]. The preceding matmul has already added the bias. If the tape
+ * rematerializes, backward computes the output again instead of keeping it.
  */
 export const squaredRelu = checkedOperation(
   'squaredRelu',
@@ -104,8 +104,9 @@ export const squaredRelu = checkedOperation(
 );
 
 /**
- * Computes silu(gate) * up, [..., F], of an input [..., 2F]: F gates, then F values. The preceding matmul
- * adds the bias. If the tape rematerializes, backward computes the output again instead of keeping it.
+ * Computes `silu(gate) * value`, [..., F], for an input [..., 2F] of F gates, then F values. The preceding
+ * matmul has already added the bias. If the tape rematerializes, backward computes the output again instead
+ * of keeping it.
  *
  * @throws KernelError `MTL_SHAPE` for an input whose last dimension is odd
  */

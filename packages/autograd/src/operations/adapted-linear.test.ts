@@ -12,7 +12,8 @@ import {
   type Variable,
 } from '../index.js';
 
-// G groups, R queries of a group and its key and value, D head size, I inputs; S sequence, B micro-batch
+// G: groups. R: queries per group; a group also has one key and one value. D: head size. I: inputs. S:
+// sequence length. B: micro-batch size.
 const [G, R, D, I, S, B] = [2, 3, 2, 5, 3, 2];
 const device = 'reference';
 const dtype = 'float64';
@@ -50,7 +51,10 @@ function fusedProjection() {
 
 const factor = 0.75;
 
-/** Returns the rows of the weight [G, R + 2, D] to which a row of an adapter's B is added. */
+/**
+ * Returns, for each row of the adapter's B, the index of the weight row to which it is added. The index
+ * counts the rows of the flattened `[G, R + 2, D]`.
+ */
 function listRows({ up, outputs }: LinearAdapter): number[] {
   const [, parts] = outputs!;
   return Array.from({ length: up.size / up.shape.at(-1)! }, (_, row) => {
@@ -63,7 +67,7 @@ function listRows({ up, outputs }: LinearAdapter): number[] {
   });
 }
 
-/** Computes the term that the adapter adds to the rows of the weight: scale B A. */
+/** Computes the term that the adapter adds to the rows of the weight: `scale * B * A`. */
 function addedBy({ down, up }: LinearAdapter): number[][] {
   const rank = down.shape[0]!;
   const [a, b] = [down.data.toArray(), up.data.toArray()];
@@ -92,7 +96,10 @@ interface Run {
   readonly dropout?: Omit<Dropout, 'samples'>;
 }
 
-/** Returns the output, the gradient of the input and the gradients of the adapters. */
+/**
+ * Runs the adapted layer forward and backward. Returns the output, the gradient of the input and the
+ * gradients of the adapters.
+ */
 function runAdapted({ split = false, dropout }: Run = {}) {
   const { weight, bias, query, value } = fusedProjection();
   const trained = [query, value].flatMap(({ down, up }) => [down, up]);
@@ -162,7 +169,7 @@ function runMerged({ base, added }: Pick<ReturnType<typeof runAdapted>, 'base' |
   return result;
 }
 
-// float64; the bound is the rounding of sums of a few dozen numbers
+// decimal places; rounding changes the sums of a few dozen float64 values by less than this
 const precision = 12;
 const expectClose = (actual: readonly number[], expected: readonly number[]): void => {
   expect(actual.length).toBe(expected.length);
@@ -181,7 +188,8 @@ describe('adaptedLinear', () => {
     expectClose(adapted.output, merged.output);
     expectClose(adapted.inputGradient, merged.inputGradient);
     expect(adapted.hasWeightGradient).toBe(false);
-    // the expected gradients are dA = scale B^T dW and dB = scale dW A^T, for the rows of the adapter
+    // the expected gradients are `dA = scale * B^T * dW` and `dB = scale * dW * A^T`, for the rows of the
+    // adapter
     adapted.added.forEach(({ rows }, which) => {
       const { a, b } = adapted.factors[which]!;
       const rank = a.length / I;

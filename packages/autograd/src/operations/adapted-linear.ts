@@ -24,12 +24,13 @@ import {
 } from './linear.js';
 
 /**
- * A low-rank adapter (LoRA, Hu et al. 2021) for all outputs of a linear layer, or for a box of its outputs.
+ * A low-rank adapter (LoRA, Hu et al. 2021) for all outputs of a linear layer, or for a box of its outputs: a
+ * slice of each output dimension.
  */
 export interface LinearAdapter {
   /** A, [r, I] */
   readonly down: Parameter;
-  /** B, [outputs of the box, in one or more dimensions, r] */
+  /** The matrix B. Its last dimension is r; the others are those of the layer outputs that it changes. */
   readonly up: Parameter;
   /**
    * The layer outputs that the adapter changes, as a slice of each dimension of the layer's weight. The last
@@ -53,9 +54,10 @@ export interface AdaptedLinearOptions extends LinearOptions {
 }
 
 /**
- * Computes `linear` with adapters: output = input weight^T + bias + scale * dropout(input) A^T B^T, where
- * each adapter contributes to its box of the outputs. The adapters of a layer share their matmuls: one matrix
- * [R, I] contains all A, where R is the sum of the ranks, and one matrix [O, R] contains all B as blocks.
+ * Computes `linear` with adapters: `output = input * weight^T + bias + scale * dropout(input) * A^T * B^T`,
+ * where each adapter contributes to its box of the outputs. The adapters of a layer share their matmuls: one
+ * matrix [R, I] contains every A, where R is the sum of the ranks, and one matrix [O, R] contains every B as
+ * a block.
  *
  * The operation uses the layer's collectives. If the weight is sharded, each process adds the terms of its
  * slices of the adapters. No further communication is needed, and the gradient of a replicated factor (A or
@@ -126,7 +128,7 @@ const notFrozen = ({ name }: Parameter): UsageError =>
     remedy: 'freeze them before the optimizer is built',
   });
 
-/** Computes the tape's output, and the input projected by A, [..., R]. */
+/** Computes the operation's output, and `low`: the input projected by A, [..., R]. */
 function forward(
   { input, weight, bias, adapters, collectives = {} }: AdaptedLinearOptions,
   layout: AdapterLayout,
@@ -149,7 +151,7 @@ function forward(
   };
 }
 
-/** Returns a new tensor with dropout applied to the input; undefined without dropout. */
+/** Returns a new tensor with dropout applied to the input, or undefined if `dropout` is undefined. */
 function droppedInput(
   input: Tensor,
   dropout: Dropout | undefined,
@@ -161,7 +163,7 @@ function droppedInput(
   return output;
 }
 
-/** The places of each adapter's factors in the joined matrices A [R, I] and B [O, R]. */
+/** Where each adapter's factors are in the joined matrices A [R, I] and B [O, R]. */
 class AdapterLayout {
   /** O, the number of outputs on this process. */
   readonly numOutputs: number;
@@ -194,7 +196,9 @@ class AdapterLayout {
     });
   }
 
-  /** Runs `body` with scale times the joined B, [O, R], which is zero outside of the boxes. */
+  /**
+   * Runs `body` with the joined B multiplied by the scale, [O, R]. Elements outside of the boxes are zero.
+   */
   withUp(body: (joined: Tensor) => void): void {
     const { dtype, device } = this.#options.adapters[0]!.up.data;
     tidy(() => {
@@ -215,7 +219,7 @@ class AdapterLayout {
     return output;
   }
 
-  /** Adds to the main gradients of all B. */
+  /** Adds the gradient of every adapter's B to its main gradient. */
   addUpGradients(outputGradient: Tensor, low: Tensor): void {
     const { dtype, device } = this.#options.adapters[0]!.up.mainGradient;
     tidy(() => {
@@ -287,7 +291,7 @@ class AdapterBackward {
     });
   }
 
-  /** Adds to the main gradients of all A. */
+  /** Adds the gradient of every adapter's A to its main gradient. */
   addDownGradients(lowGradient: Tensor, input: Tensor): void {
     const { adapters, dropout } = this.#options;
     const dropped = droppedInput(input, dropout, this.#coordinates);

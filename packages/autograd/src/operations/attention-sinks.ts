@@ -2,15 +2,18 @@ import { attentionSinkBackward, attentionSinkForward, scale, Tensor } from '@mtl
 import { type Parameter, trainedParameters } from '../parameter.js';
 
 /**
- * Attention sinks. Each head has an additional key for every query, with its own score and value 0 (see
- * `attentionSinkForward` of @mtl/kernels).
+ * Attention sinks. Each head has an additional key for every query, with a learned or constant score and the
+ * value 0 (see `attentionSinkForward` of @mtl/kernels).
  */
 export interface AttentionSinks {
-  /** The scores, [A]. Absent: 0 for each head, not trained. */
+  /** The scores, [A]. If undefined, every head's score is 0 and is not trained. */
   readonly weight?: Parameter | undefined;
 }
 
-/** The results of attention over all keys: [S, B, A, E] and [B, A, S], packed [T, A, E] and [A, T]. */
+/**
+ * The results of attention over all keys. `output` is [S, B, A, E] and `logSumExp` is [B, A, S]; for packed
+ * samples, they are [T, A, E] and [A, T].
+ */
 interface Results {
   readonly output: Tensor;
   readonly logSumExp: Tensor;
@@ -23,9 +26,9 @@ interface HeadSlice {
 }
 
 /**
- * The sinks in a call of attention. Forward adds the sinks to the results of attention. Backward computes the
- * sinks' gradient together with the input gradients. It adds this gradient to the parameter's gradient later,
- * with the other weight gradients.
+ * The sinks of one attention call. Forward adds the sinks to the results of attention. Backward computes the
+ * sinks' gradient together with the input gradients; the weight-gradient half of backward then adds it to the
+ * parameter's main gradient.
  */
 export class SinksOfCall {
   readonly parameters: readonly Parameter[];
@@ -54,7 +57,7 @@ export class SinksOfCall {
     this.#gradient = Tensor.zeros({ shape: [end - start], dtype, device });
   }
 
-  /** Adds the contribution of some rows to the gradient that `startGradient` allocated. */
+  /** Adds the contribution of the given rows to the gradient that `startGradient` allocated. */
   differentiate({ rowSums, logSumExp }: { readonly rowSums: Tensor; readonly logSumExp: Tensor }): void {
     if (this.#gradient === undefined) return;
     using sinks = this.#own(this.#weight!.data);

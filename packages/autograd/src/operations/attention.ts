@@ -18,7 +18,10 @@ import type { Heads } from './split-projection.js';
 /** Samples that are stored one after the other, without padding. `starts` is int32 [N + 1]. */
 export type PackedRows = Omit<PackedSamples, 'starts' | 'queries' | 'first'> & { readonly starts: Variable };
 
-/** The keys that each query can attend to (see `Visibility` of @mtl/kernels). Masks are variables here. */
+/**
+ * The keys that each query can attend to (see `Visibility` of @mtl/kernels). Here, the masks are variables
+ * instead of tensors.
+ */
 export interface VisibilityOptions extends Pick<Visibility, 'causal' | 'windowSize'> {
   /** int32 [B, S]: the first key that each query may see (document boundaries). */
   readonly keyStart?: Variable | undefined;
@@ -32,19 +35,22 @@ export interface VisibilityOptions extends Pick<Visibility, 'causal' | 'windowSi
 }
 
 /**
- * S: sequence length. B: micro-batch size. T: rows of packed samples. Heads are as in `Heads`. A = G * R is
- * the number of this process's query heads.
+ * S: sequence length. B: micro-batch size. T: rows of packed samples. `Heads` describes the shapes of the
+ * heads. A = G * R is the number of this process's query heads.
  */
 export interface AttentionOptions extends Heads<Variable> {
   /** Default: every query sees all keys. */
   readonly visibility?: VisibilityOptions | undefined;
   /** The factor by which scores are multiplied. Default: 1 / sqrt(D). */
   readonly scale?: number | undefined;
-  /** c: scores s become c tanh(s / c). Default: no cap. */
+  /** The cap `c`: each score `s` becomes `c * tanh(s / c)`. Default: no cap. */
   readonly softCap?: number | undefined;
   /** float32 [A]: a running maximum of each head's highest score. It is not differentiated. */
   readonly highestScores?: Tensor | undefined;
-  /** `samples` is int64 [B]; for packed samples, [N]. */
+  /**
+   * The dropout of the attention probabilities. `samples` is int64 [B]; for packed samples, [N]. Default:
+   * none.
+   */
   readonly dropout?: Omit<Dropout, 'positions'> | undefined;
   /** The global index of this process's first head. Default: 0. */
   readonly headOffset?: number | undefined;
@@ -87,7 +93,10 @@ function describeCall(options: AttentionOptions, masks: Masks<Variable | SavedTe
   };
 }
 
-/** Returns the shapes in a call. The rows of packed samples may have several dimensions, such as [T, 1]. */
+/**
+ * Returns the sizes and shapes of the call's tensors. The rows of packed samples may have several dimensions,
+ * such as [T, 1].
+ */
 function describeShapes({ query, value, visibility }: AttentionOptions) {
   const [groups, headsPerGroup, headSize] = query.tensor.shape.slice(-3) as [number, number, number];
   const outer = query.tensor.shape.slice(0, -3);
@@ -105,9 +114,10 @@ function describeShapes({ query, value, visibility }: AttentionOptions) {
 }
 
 /**
- * Computes softmax(q k^T / sqrt(D)) v for every head: [S, B, A * E], or [T, ..., A * E] for packed samples.
- * Probabilities are never stored. Backward recomputes them from the log-sum-exp of each row (FlashAttention),
- * so that selective recomputation is not needed. `splitProjection` returns the heads of a packed projection.
+ * Computes `softmax(q * k^T / sqrt(D)) * v` for every head. The result is [S, B, A * E], or [T, ..., A * E]
+ * for packed samples. Probabilities are never stored: backward recomputes them from the log-sum-exp of each
+ * row (FlashAttention), so selective recomputation is not needed. `splitProjection` returns the heads of a
+ * packed projection.
  *
  * @throws UsageError or KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
  */
@@ -164,8 +174,8 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
         }
         const gradients = heads.map((variable) => variable.newGradient());
         sinks?.startGradient();
-        // not within tidy, because recomputed tensors belong to their variables and must not be disposed of
-        // here
+        // these reads are outside of `tidy`, because recomputed tensors belong to their variables and must
+        // not be disposed of here
         const [result, lse] = [saved.output.tensor, saved.logSumExp.tensor];
         const kept = savedHeads.map(({ tensor }) => tensor);
         const call = describeCall(options, masks);

@@ -10,12 +10,15 @@ import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 import { addBiasGradient } from './linear.js';
 
-/** Dropout at a site. The mask depends only on the key and on global coordinates. Absent without dropout. */
+/**
+ * The dropout of one random site (see `siteKey`). The mask depends only on the key and on global coordinates.
+ * Calls without dropout omit this object.
+ */
 export interface Dropout {
   /** The probability with which a value is dropped, in (0, 1). */
   readonly probability: number;
   readonly key: readonly [low: number, high: number];
-  /** int64: the global sample number of each column, [B]; with `positions`, of every row, [S, B]. */
+  /** int64: the global sample index of each column, [B]; if `positions` is given, of every row, [S, B]. */
   readonly samples: Variable;
   /**
    * int32 [S, B]: the position of every row in its sample. Required if samples are packed or the sequence is
@@ -41,7 +44,7 @@ export interface MaskCoordinates {
   readonly positions?: { readonly tensor: Tensor } | undefined;
 }
 
-/** Returns the mask of a site. The coordinates may be tensors that were saved for backward. */
+/** Returns the dropout mask of a random site. The coordinates may be tensors that were saved for backward. */
 export function makeMask(
   { probability, key, firstColumn }: Dropout,
   { samples, positions }: MaskCoordinates,

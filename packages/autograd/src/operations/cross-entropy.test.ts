@@ -71,14 +71,15 @@ it('has the gradients of central differences, in the shape of its input', () => 
   const step = 1e-6;
   for (const [index, expected] of gradient!.entries()) {
     const moved = (delta: number) => total(values.map((value, i) => (i === index ? value + delta : value)));
-    // the step squared, and rounding of the loss over the step, 1e-16 / 1e-6
+    // the error of the finite difference is about the squared step, plus the loss's rounding error divided by
+    // the step: 1e-16 / 1e-6 = 1e-10
     expect(Math.abs((moved(step) - moved(-step)) / (2 * step) - expected)).toBeLessThan(1e-8);
   }
 });
 
 it.each([
   ['float32', 1e-6],
-  // 8 bits of mantissa, of values and gradients up to 2
+  // 8 bits of mantissa; values and gradients are at most 2
   ['bfloat16', 2 ** -7],
 ] as const)('says the same on the CPU in %s, recorded or not', (dtype, tolerance) => {
   const expected = compute(values);

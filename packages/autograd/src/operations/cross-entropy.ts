@@ -10,8 +10,8 @@ export interface CrossEntropyOptions {
   /** float32 [N]: the factor of each loss in the total loss. */
   readonly weights: Variable;
   /**
-   * Rows with this label have no loss and no gradient, whatever their weight. For PyTorch's mean, give every
-   * other row the weight 1 / (number of other rows).
+   * Rows with this label have no loss and no gradient, whatever their weight. To compute the same mean as
+   * PyTorch, give each row without this label the weight 1 / n, where n is the number of such rows.
    */
   readonly ignoreIndex?: number | undefined;
 }

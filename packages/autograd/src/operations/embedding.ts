@@ -4,11 +4,11 @@ import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
-/** A table, and the ids of the rows to look up. */
+/** A table, and the ids of the rows to look up in the table. */
 export interface EmbeddingLookup {
   /** int32 [S, B]: row indices of the complete table */
   readonly ids: Variable;
-  /** [V, H], or this process's rows. Rows of other processes count as zeros. */
+  /** [V, H], or this process's rows. An id whose row is on a different process looks up zeros. */
   readonly table: Parameter;
   /**
    * The number of valid ids; smaller than the number of rows if the last rows are padding. Default: all rows.
@@ -17,11 +17,11 @@ export interface EmbeddingLookup {
 }
 
 /**
- * Looks up the rows of every table (tokens, positions, token types) and adds them: [S, B, H].
+ * Looks up the rows of every table (tokens, positions, token types) and adds them. The result is [S, B, H].
  *
- * `collectives` is required if the rows of the first table are sharded over ranks. The rows from this table
- * are then reduced before the rows of the other tables are added, and the ids of the other tables refer to
- * the positions of the reduced output.
+ * `collectives` is required if the rows of the first table are sharded over ranks. The rows from the first
+ * table are then reduced before the rows of the other tables are added, and the ids of the other tables refer
+ * to the positions of the reduced output.
  *
  * @throws KernelError `MTL_INDEX` for an id that is not a row of the complete table
  */

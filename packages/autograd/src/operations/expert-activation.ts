@@ -15,7 +15,7 @@ import type { Variable } from '../variable.js';
 export interface ExpertActivationOptions extends ActivationOptions {
   /** [R, 1, W] (or more dimensions). W is 2F for gated activations (F gates, then F values), F for others. */
   readonly input: Variable;
-  /** [G, W], or more dimensions that can be flattened to W, such as gates and values */
+  /** [G, W], or [G, ...] whose other dimensions can be flattened to W, such as gates and values */
   readonly bias?: Parameter | undefined;
   /** float32, R elements: the factor of each row. Its gradient trains the router. */
   readonly probabilities?: Variable | undefined;
@@ -24,8 +24,9 @@ export interface ExpertActivationOptions extends ActivationOptions {
 }
 
 /**
- * Computes act(input[r] + bias[g]) * probabilities[r], [R, 1, F]; rows after the last group become zeros. If
- * the tape rematerializes, backward computes the output again instead of keeping it.
+ * Computes `act(input[r] + bias[g]) * probabilities[r]` for each row r of group g, [R, 1, F]; rows after the
+ * last group become zeros. If the tape rematerializes, backward computes the output again instead of keeping
+ * it.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
  *   for invalid offsets
@@ -58,8 +59,7 @@ export const expertActivation = checkedOperation(
       const [savedInput, savedOffsets] = [tape.save(input), tape.save(offsets)];
       const savedFactors = probabilities && tape.save(probabilities);
       /**
-       * Returns the input's gradient. With `ofFactors`, also writes the gradient of the factors to this
-       * tensor.
+       * Returns the input's gradient. If `ofFactors` is given, also writes the gradient of the factors to it.
        */
       const differentiate = (outputGradient: Tensor, ofFactors?: Tensor): Tensor =>
         withRows(savedFactors?.tensor, (factors) =>
@@ -104,13 +104,13 @@ export const expertActivation = checkedOperation(
   },
 );
 
-/** Runs `body` with the tensor viewed as [R]; with undefined if there is no tensor. */
+/** Runs `body` with the tensor viewed as [R], or with undefined if `tensor` is undefined. */
 export const withRows = <Result>(
   tensor: Tensor | undefined,
   body: (rows: Tensor | undefined) => Result,
 ): Result => withShape(tensor, tensor === undefined ? [] : [tensor.size], body);
 
-/** Runs `body` with the tensor [G, ...] viewed as [G, W]; with undefined if there is no tensor. */
+/** Runs `body` with the tensor [G, ...] viewed as [G, W], or with undefined if `tensor` is undefined. */
 const withVectors = <Result>(
   tensor: Tensor | undefined,
   body: (vectors: Tensor | undefined) => Result,
@@ -143,8 +143,8 @@ export interface GroupedBiasOptions {
 }
 
 /**
- * Computes input[r] + probabilities[r] * bias[g] for each row r of group g, in the input's shape; rows after
- * the last group become zeros.
+ * Computes `input[r] + probabilities[r] * bias[g]` for each row r of group g, in the input's shape; rows
+ * after the last group become zeros.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
  */

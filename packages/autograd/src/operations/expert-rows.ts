@@ -10,18 +10,21 @@ import type { Variable } from '../variable.js';
 
 export interface GroupByExpertOptions {
   /**
-   * int32 [T, k]: the expert of each slot, or -1 for a dropped slot. A slot is one of the k choices of a row.
+   * int32 [T, k]: the expert of each slot, or -1 for a dropped slot. A slot is one of a row's k expert
+   * assignments.
    */
   readonly experts: Variable;
   /** E */
   readonly numExperts: number;
 }
 
-/** The place of each slot after the slots have been sorted by expert. */
+/** Where each slot is after the slots have been sorted by expert. */
 export interface RowGrouping {
   /** int32 [T, k]: the grouped row of each slot, or -1 if the slot was dropped */
   readonly positions: Variable;
-  /** int32 [R], R = T k: the slot index `t k + slot` of each grouped row; -1 after the last grouped row */
+  /**
+   * int32 [R], `R = T * k`: the slot index `t * k + slot` of each grouped row; -1 after the last grouped row
+   */
   readonly sources: Variable;
 }
 
@@ -59,8 +62,8 @@ export interface PermuteRowsOptions {
  * Copies rows so that the rows of each expert are contiguous, [R, 1, H]. A row appears once for each of its
  * slots. Rows after the last slot are zeros.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
- *   other rows
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` if `grouping` was
+ *   made for different rows
  */
 export const permuteRows = checkedOperation(
   'permuteRows',
@@ -110,7 +113,7 @@ export interface PermuteProbabilitiesOptions {
   readonly grouping: RowGrouping;
 }
 
-/** Calls `body` with a view of the tensor in another shape. */
+/** Calls `body` with a view of the tensor in the given shape. */
 function withShape(tensor: Tensor, shape: readonly number[], body: (view: Tensor) => void): void {
   const view = tensor.reshape(shape);
   try {
@@ -121,11 +124,11 @@ function withShape(tensor: Tensor, shape: readonly number[], body: (view: Tensor
 }
 
 /**
- * Returns the weight of each grouped row, [R] (0 after the last row). The weights serve as factors of
- * `expertActivation` and `groupedBias`.
+ * Returns the weight of each grouped row, [R]; the weight after the last grouped row is 0. The weights serve
+ * as factors of `expertActivation` and `groupedBias`.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
- *   other rows
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` if `grouping` was
+ *   made for different rows
  */
 export const permuteProbabilities = checkedOperation(
   'permuteProbabilities',
@@ -174,7 +177,7 @@ export interface CombineRowsOptions {
   /** `[..., H]` of R rows */
   readonly rows: Variable;
   readonly grouping: RowGrouping;
-  /** The shape of the output: T rows of H elements. Default [T, 1, H]. */
+  /** The shape of the output: T rows of H elements. Default: [T, 1, H]. */
   readonly shape?: readonly number[] | undefined;
 }
 
@@ -182,8 +185,8 @@ export interface CombineRowsOptions {
  * Adds up the grouped rows of each row's slots, in float32 and in the order of the slots. Dropped slots add
  * nothing.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
- *   other rows
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` if `grouping` was
+ *   made for different rows
  */
 export const combineRows = checkedOperation(
   'combineRows',

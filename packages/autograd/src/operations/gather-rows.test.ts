@@ -38,7 +38,7 @@ function gathered(indices: readonly number[], firstRow?: number): { rows: number
     ...(firstRow === undefined ? {} : { firstRow }),
   });
   expect(output.tensor.shape).toEqual([indices.length, 1, hidden]);
-  // in the gradient of row r, every element is r + 1
+  // the output's gradient has the value r + 1 in every element of row r
   const ones = indices.flatMap((_, row) => new Array<number>(hidden).fill(row + 1));
   using outputGradient = Tensor.from(ones, { shape: output.tensor.shape, dtype, device });
   tape.backward(output, outputGradient);
@@ -142,8 +142,8 @@ it('plays back two losses from one tape, biases included, in halves as in one sw
     };
     const difference = (lossAt(step) - lossAt(-step)) / (2 * step);
     parameter.data.write(Float64Array.from(before));
-    // central differences in float64: the error is the square of the step, and the rounding of the loss
-    // divided by the step, 1e-16 / 1e-6
+    // the error of central differences in float64 is about the square of the step, plus the rounding of the
+    // loss divided by the step: 1e-16 / 1e-6 = 1e-10
     expect(Math.abs(gradient - difference)).toBeLessThan(1e-8);
   }
   storage.dispose();

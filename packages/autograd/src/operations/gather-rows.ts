@@ -8,21 +8,24 @@ export interface GatherRowsOptions {
   readonly input: Variable;
   /** int32 [M]: flat indices into [S, B] of the complete sequence. An index may occur several times */
   readonly indices: Variable;
-  /** The global flat index of the input's first row, if the sequence is sharded. Default 0. */
+  /** The global flat index of the input's first row, if the sequence is sharded. Default: 0. */
   readonly firstRow?: number;
-  /** The number of rows of all processes, if the sequence is sharded. Default: the input's number of rows. */
+  /**
+   * How many rows all processes have together, if the sequence is sharded. Default: the input's number of
+   * rows.
+   */
   readonly numRows?: number | undefined;
   /**
-   * If the sequence is sharded, starts the sum over processes. Each process contributes its own rows, and
-   * zeros for the rows of other processes.
+   * Starts the collective that sums the output over processes, if the sequence is sharded. Each process
+   * contributes its own rows, and zeros for the rows of other processes.
    */
   readonly reduceOutput?: MatmulCollectives['reduceOutput'];
 }
 
 /**
- * Returns selected rows of activations, [M, 1, H], for operations that need only these rows (masked
- * positions, the first token). If the sequence is sharded, every process gets all selected rows. In backward,
- * each process keeps the gradients of its own rows.
+ * Returns selected rows of activations, [M, 1, H], for operations that need only these rows, such as masked
+ * positions or the first token. If the sequence is sharded, every process gets all selected rows. In
+ * backward, each process keeps the gradients of its own rows.
  *
  * @throws KernelError `MTL_INDEX` for an index that is not a row
  */

@@ -11,7 +11,7 @@ import {
   Variable,
 } from '../index.js';
 
-// R rows of G groups (the third group is empty); K inputs, 2 x F outputs, rank r
+// R rows in G groups (the third group is empty), K inputs, 2 * F outputs (F = width), adapters of rank r
 const [rows, inputs, width, rank] = [7, 5, 3, 2];
 const offsets = [0, 2, 6, 6, 7];
 const groups = offsets.length - 1;
@@ -116,7 +116,7 @@ describe('a grouped layer with adapters', () => {
     const expected = run({ isAdapted: false });
     const distance = (one: readonly number[], other: readonly number[]): number =>
       Math.max(...one.map((value, at) => Math.abs(value - other[at]!)));
-    // float64 sums of a dozen terms near 1, in another order
+    // in float64, sums of a dozen terms near 1 differ only by the order of summation
     expect(distance(adapted.output, expected.output)).toBeLessThan(1e-14);
     expect(distance(adapted.input, expected.input)).toBeLessThan(1e-14);
   });
@@ -131,8 +131,8 @@ describe('a grouped layer with adapters', () => {
       );
     const step = 1e-5;
     const expectDerivative = (actual: number, at: (delta: number) => number, what: string): void => {
-      // float64; the loss is linear in each value, so the error is the rounding of the loss divided by the
-      // step, 1e-14 / 1e-5
+      // the loss is linear in each value, so the error in float64 is only the rounding of the loss divided by
+      // the step: 1e-14 / 1e-5 = 1e-9
       expect(Math.abs(actual - (at(step) - at(-step)) / (2 * step)), what).toBeLessThan(1e-8);
     };
     [layer.down, layer.up].forEach((parameter, index) => {

@@ -35,7 +35,7 @@ function withMatrices<Result>(tensor: Tensor, body: (matrices: Tensor) => Result
   }
 }
 
-/** @throws UsageError MTL_UNSUPPORTED for a weight whose matmuls have another precision */
+/** @throws UsageError MTL_UNSUPPORTED for a weight whose precision is not `plainPrecision` */
 function expectPlainPrecision({ name, precision }: Parameter): void {
   if (precision === plainPrecision) return;
   throw new UsageError(
@@ -48,12 +48,12 @@ function expectPlainPrecision({ name, precision }: Parameter): void {
 }
 
 /**
- * Computes output[r] = input[r] weight[g]^T for each row r of group g, [R, 1, N]; rows after the last group
- * become zeros. The matmul adds the weight gradient directly to the main gradient, always in float32. The
- * gradient of a group without rows does not change.
+ * Computes `output[r] = input[r] * weight[g]^T` for each row r of group g, [R, 1, N]; rows after the last
+ * group become zeros. The matmul adds the weight gradient directly to the main gradient, always in float32.
+ * The gradient of a group without rows does not change.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
- * @throws UsageError `MTL_UNSUPPORTED` for a weight whose matmuls have another precision
+ * @throws UsageError `MTL_UNSUPPORTED` for a weight whose precision is not `plainPrecision`
  */
 export const groupedLinear = checkedOperation(
   'groupedLinear',
@@ -108,7 +108,10 @@ export const groupedLinear = checkedOperation(
 export interface GroupedAdapter {
   /** A of all groups, [G, r, K] */
   readonly down: Parameter;
-  /** B of all groups, [G, ..., r]; the dimensions in the middle are the outputs, as in the layer's weight. */
+  /**
+   * The matrices B of all groups, [G, ..., r]; the dimensions in the middle are the outputs, as in the
+   * layer's weight.
+   */
   readonly up: Parameter;
   /** The factor by which the adapters' output is multiplied: alpha / r. */
   readonly scale: number;
@@ -119,16 +122,16 @@ export interface AdaptedGroupedLinearOptions extends GroupedLinearOptions {
 }
 
 /**
- * Computes `groupedLinear` with an adapter: output[r] = input[r] (weight[g] + scale * up[g] down[g])^T for
- * each row r of group g, [R, 1, N]; rows after the last group become zeros. If the layer's weight is sharded,
- * each process adds the terms of its slices of the adapter. No further communication is needed, and the
- * gradient of the replicated factor (A or B) is a partial sum.
+ * Computes `groupedLinear` with an adapter: `output[r] = input[r] * (weight[g] + scale * up[g] * down[g])^T`
+ * for each row r of group g, [R, 1, N]; rows after the last group become zeros. If the layer's weight is
+ * sharded, each process adds the terms of its slices of the adapter. No further communication is needed, and
+ * the gradient of the replicated factor (A or B) is a partial sum.
  *
  * Only the adapter is trained. The weight must be frozen.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
- * @throws UsageError `MTL_UNSUPPORTED` for a weight whose matmuls have another precision, `MTL_FROZEN` for a
- *   weight that is trained
+ * @throws UsageError `MTL_UNSUPPORTED` for a weight whose precision is not `plainPrecision`, `MTL_FROZEN` for
+ *   a weight that is trained
  */
 export const adaptedGroupedLinear = checkedOperation(
   'adaptedGroupedLinear',
@@ -151,7 +154,7 @@ export const adaptedGroupedLinear = checkedOperation(
         saved: [savedInput, savedLow, savedOffsets],
         backward: ({ parts, outputGradient }) => {
           const bounds = savedOffsets.tensor;
-          // contains first the gradient of B's output, then the gradient of A's output
+          // `lowGradient` contains first the gradient of B's output, then the gradient of A's output
           const lowGradient = times(outputGradient!, up, bounds);
           scale({ output: lowGradient, input: lowGradient, factor });
           let inputGradient: Tensor | undefined;
@@ -180,7 +183,10 @@ const notFrozen = ({ name }: Parameter): UsageError =>
     remedy: 'freeze it before the optimizer is built',
   });
 
-/** Computes the tape's output, and scale times the input projected by A, [R, 1, r]. */
+/**
+ * Computes the tape's output. Also returns `low`, the input projected by A and multiplied by the scale, [R,
+ * 1, r].
+ */
 function forward({ input, weight, offsets, adapter }: AdaptedGroupedLinearOptions): {
   readonly output: Tensor;
   readonly low: Variable;
@@ -201,7 +207,7 @@ const timesTransposed = (input: Tensor, { data }: Parameter, offsets: Tensor): T
 const times = (input: Tensor, { data }: Parameter, offsets: Tensor): Tensor =>
   withMatrices(data, (weights) => groupedMatmul({ input, weights, offsets }));
 
-/** Adds to the main gradient of an adapter's factor, if the factor is trained. */
+/** Adds the gradient of an adapter's factor to its main gradient, if the factor is trained. */
 function addGradient(
   parameter: Parameter,
   operands: { readonly outputGradient: Tensor; readonly input: Tensor; readonly offsets: Tensor },

@@ -12,7 +12,7 @@ describe('the rows of logits at a time', () => {
   });
 
   it('are whole tiles of about one size where they do not', () => {
-    // GPT-2 in bfloat16: 667 rows fit into memory, which are 5 complete tiles
+    // GPT-2 in bfloat16: 667 rows fit into 64 MiB, so a chunk has 5 complete tiles of 128 rows
     expect(rowsAtATime({ numRows: 8 * 1024, bytesPerRow: 2 * 50304 })).toBe(640);
     expect(rowsAtATime({ numRows: 8 * 1024, bytesPerRow: 2 * 50304, device: 'cuda' })).toBe(2048);
     expect(rowsAtATime({ numRows: 2 * 1024, bytesPerRow: 4 * 50304 })).toBe(256);

@@ -18,7 +18,7 @@ import { addBiasGradient, addWeightGradient } from './linear.js';
 export interface LinearCrossEntropyCollectives
   extends Pick<MatmulCollectives, 'gatherInput' | 'reduceInputGradient'> {
   /**
-   * Reduces statistics [3, N] float32 in place. Before the call, they are the maximum, the sum of
+   * Reduces float32 statistics [3, N] in place. Before the call, the statistics are the maximum, the sum of
    * exponentials and the label's logit over this process's columns. Afterwards, they cover all columns.
    */
   reduceStatistics(statistics: Tensor): void;
@@ -33,21 +33,21 @@ export interface LinearCrossEntropyOptions {
   readonly bias?: Parameter | undefined;
   /** The number of real vocabulary entries; padded entries never enter the softmax. */
   readonly vocabularySize: number;
-  /** c: logits x enter the softmax as c tanh(x / c). Default: no cap. */
+  /** The cap `c`: each logit `x` enters the softmax as `c * tanh(x / c)`. Default: no cap. */
   readonly softCap?: number | undefined;
   /** int32 [S, B] */
   readonly labels: Variable;
   /**
-   * float32 [S, B]: the factor of each token in the total loss. This is its mask times the loss scale,
-   * divided by the number of tokens.
+   * float32 [S, B]: the factor of each token in the total loss, which is the token's mask times the loss
+   * scale, divided by the number of tokens.
    */
   readonly weights: Variable;
   /**
-   * Tokens with this label have no loss and no gradient, whatever their weight. For PyTorch's mean, exclude
-   * ignored tokens from the number of tokens in the weights.
+   * Tokens with this label have no loss and no gradient, whatever their weight. To get the same mean as in
+   * PyTorch, the number of tokens in `weights` must exclude ignored tokens.
    */
   readonly ignoreIndex?: number | undefined;
-  /** The maximum bytes of logits at a time. Default: see `logitRowsAtATime`. */
+  /** The maximum number of bytes of logits in memory at a time. Default: see `logitRowsAtATime`. */
   readonly chunkBytes?: number;
   readonly collectives?: LinearCrossEntropyCollectives | undefined;
 }
@@ -93,8 +93,8 @@ function forChunks(rows: Rows, size: number, body: (chunk: Rows, start: number, 
 }
 
 /**
- * Computes the logits [rows, V] of a chunk and its losses. Overwrites the logits with weights * (softmax -
- * onehot).
+ * Computes the logits [rows, V] of a chunk and its losses. If a gradient is requested, overwrites the logits
+ * with `weights * (softmax - onehot)`.
  */
 function crossEntropyOfChunk(
   chunk: Rows,
@@ -141,7 +141,7 @@ function crossEntropyOfChunk(
 
 /**
  * Runs `body` with the rows of a call, and disposes of the views afterwards. If the input is gathered, these
- * are the rows of all processes. `losses`: [N].
+ * are the rows of all processes. `losses` has the shape [N].
  */
 function withRows(
   { collectives }: LinearCrossEntropyOptions,
@@ -191,7 +191,7 @@ function gradientsOfRows(
         weight: weight.data,
       });
       output.dispose();
-      // the collective overlaps with the computation of the last weight gradient
+      // the collective for the input gradient overlaps with the computation of the last weight gradient
       if (end === numRows) inputGradient = startCollective(collectives?.reduceInputGradient, localGradient);
     }
     if (parts.weight) {
@@ -205,10 +205,11 @@ function gradientsOfRows(
 }
 
 /**
- * Computes the loss of every token, [S * B] float32: the cross entropy of the logits `input weight^T + bias`.
- * Logits exist only chunk by chunk. While the tape records, forward computes nothing. Backward then computes
- * losses and gradients from the same logits, so that logits are computed only once. Read the losses after
- * backward. If the weight half of backward runs separately, it computes the logits again.
+ * Computes the loss of every token, [S * B] float32: the cross entropy of the logits `input * weight^T +
+ * bias`. Logits exist only chunk by chunk. While the tape records, forward computes nothing. Backward then
+ * computes losses and gradients from the same logits, so that logits are computed only once. The losses must
+ * therefore be read after backward. If the weight half of backward runs separately, it computes the logits
+ * again.
  *
  * @throws UsageError `MTL_SHAPE` if the vocabulary has more entries than the weight has rows; KernelError
  *   `MTL_INDEX` for a label outside the vocabulary, unless its weight is 0 or it is ignored, as soon as
@@ -284,7 +285,10 @@ export const linearCrossEntropy = checkedOperation(
 
 const mebibyte = 1024 * 1024;
 
-/** The maximum number of rows of a matmul's output that a GPU's matrix units compute together (a tile). */
+/**
+ * The maximum number of rows of a matmul's output that a GPU's matrix units compute together. These rows are
+ * called a tile.
+ */
 const tileRows = 128;
 
 export interface LogitRowsOptions {
@@ -292,12 +296,12 @@ export interface LogitRowsOptions {
   readonly numRows: number;
   /** The bytes of a row of logits. */
   readonly bytesPerRow: number;
-  /** The bytes of a row of the input from which logits are computed. */
+  /** The size in bytes of one input row, from which the logits are computed. */
   readonly inputBytesPerRow: number;
   /** The device of the logits. Default: `cpu`. */
   readonly device?: Device | undefined;
   /**
-   * The maximum bytes of logits that are in memory at a time. Default on CPUs: 64 MiB. Default on a GPU: the
+   * The maximum number of bytes of logits in memory at a time. Default on CPUs: 64 MiB. Default on a GPU: the
    * memory that a layer keeps for backward, between 256 MiB and 1 GiB.
    */
   readonly chunkBytes?: number | undefined;
@@ -311,11 +315,11 @@ export interface LogitRowsOptions {
 const keptByLayer = 16;
 
 /**
- * Returns the default size of a chunk of logits. Every chunk reads and writes the float32 gradient of the
- * whole vocabulary. On a GPU this takes as long as the matmul of a small chunk, so small chunks are slow.
- * Large chunks need more memory, but as much memory as one layer uses is little in a model of several layers.
- * The size depends only on shapes, so that every step and every rank with the same shapes computes the same
- * bits.
+ * Returns the default size of a chunk of logits, in bytes. Every chunk reads and writes the float32 gradient
+ * of the whole vocabulary. On a GPU this takes as long as the matmul of a small chunk, so small chunks are
+ * slow. A large chunk on a GPU takes about the memory that one layer keeps, which is little in a model of
+ * several layers. The size depends only on shapes, so that every step and every rank with the same shapes
+ * computes the same bits.
  */
 function defaultChunkBytes(device: Device, inputBytes: number): number {
   if (chooseMetaDevice(device) !== 'meta-cuda') return 64 * mebibyte;

@@ -18,8 +18,8 @@ const [sequence, batch, hidden, feedForward] = [3, 2, 8, 24];
 const normal = { kind: 'normal', standardDeviation: 0.5 } as const;
 
 /**
- * Returns the tensor itself. A layer with this collective returns the gradient of the layer's own input, and
- * its matmul does not apply GELU's derivative.
+ * Returns a view of the tensor. A layer with this collective returns the gradient of the layer's own input,
+ * and its matmul does not apply GELU's derivative.
  */
 const same: Collective = (tensor) => {
   const view = tensor.view({ shape: tensor.shape });
@@ -31,7 +31,7 @@ interface Network {
   readonly dtype: DType;
   readonly kind: GeluKind;
   readonly fused: boolean;
-  /** True if another operation reads GELU's output too. */
+  /** True if a second operation also reads GELU's output. */
   readonly twice?: boolean;
   readonly split?: boolean;
   readonly tape?: TapeOptions;
@@ -43,7 +43,7 @@ beforeEach(() => {
 });
 afterEach(() => expect(numLiveTensors()).toBe(before));
 
-/** Runs down(gelu(up(x))) and returns its output and all gradients. */
+/** Runs `down(gelu(up(x)))` and returns its output and all gradients. */
 function run({ device, dtype, kind, fused, twice = false, split = false, ...rest }: Network): number[][] {
   const make = (name: string, globalShape: number[]): Parameter =>
     new Parameter({ name, globalShape, initialization: normal });
@@ -116,8 +116,8 @@ describe('linearGelu and the layer behind it', () => {
       run({ ...network, fused: false }).flat(),
       run({ ...network, fused: true }).flat(),
     ];
-    // the gradient is GELU's derivative times a sum, where the expected value is a sum of matmuls; both
-    // differ by the rounding of float64
+    // the gradient is GELU's derivative times a sum, whereas the expected value is a sum of matmuls; the two
+    // differ only by float64 rounding
     for (const [index, value] of fused.entries())
       expect(Math.abs(value - expected[index]!)).toBeLessThan(1e-13);
   });

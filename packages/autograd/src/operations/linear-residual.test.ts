@@ -32,7 +32,7 @@ beforeEach(() => {
 });
 afterEach(() => expect(numLiveTensors()).toBe(before));
 
-/** Runs x + down(gelu(up(x))) and returns its output and all gradients. */
+/** Runs `x + down(gelu(up(x)))` and returns its output and all gradients. */
 function run({ dtype, device = 'cpu', fused, hasBias = true, split = false, isFrozen = false }: Network) {
   const make = (name: string, globalShape: number[]): Parameter =>
     new Parameter({ name, globalShape, initialization: normal });

@@ -21,7 +21,7 @@ export interface LinearOptions {
   readonly weight: Parameter;
   /** [O], or more dimensions that can be flattened to it */
   readonly bias?: Parameter | undefined;
-  /** The collectives of layers that are sharded over processes (@mtl/tensor-parallel). */
+  /** The collectives of layers that are sharded over processes (see @mtl/tensor-parallel). */
   readonly collectives?: MatmulCollectives | undefined;
 }
 
@@ -39,7 +39,7 @@ export interface LinearResidualOptions extends LinearOptions {
 }
 
 /**
- * Runs `body` with the tensor in another shape: the tensor itself if it already has the right number of
+ * Runs `body` with the tensor in the given shape: the tensor itself if it already has the right number of
  * dimensions, otherwise a temporary view.
  */
 function withShape(tensor: Tensor, shape: readonly number[], body: (shaped: Tensor) => void): void {
@@ -55,7 +55,7 @@ function withShape(tensor: Tensor, shape: readonly number[], body: (shaped: Tens
   }
 }
 
-/** Runs `body` with the bias viewed as [O]; with undefined if there is no bias. */
+/** Runs `body` with the bias viewed as [O], or with undefined if there is no bias. */
 function withRow(bias: Parameter | undefined, body: (row: Tensor | undefined) => void): void {
   if (bias === undefined) body(undefined);
   else withShape(bias.data, [bias.size], body);
@@ -68,7 +68,7 @@ function withMatrix(tensor: Tensor, body: (matrix: Tensor) => void): void {
 }
 
 /**
- * Computes output [..., O] = input weight^T + bias. The matmul adds the weight gradient directly to the main
+ * Computes `input * weight^T + bias`, [..., O]. The matmul adds the weight gradient directly to the main
  * gradient, always in float32. In backward, the collective of one matmul overlaps with the other matmul.
  */
 export const linear = checkedOperation('linear', (tape: Tape, options: LinearOptions): Variable => {
@@ -76,9 +76,9 @@ export const linear = checkedOperation('linear', (tape: Tape, options: LinearOpt
 });
 
 /**
- * Computes gelu(input weight^T + bias), [..., O]. If the device supports it, the matmul of this layer also
- * computes the GELU in the same pass over memory, and the backward matmul of the next layer computes GELU's
- * derivative.
+ * Computes `gelu(input * weight^T + bias)`, [..., O]. If the device supports it, the matmul of this layer
+ * also computes the GELU in the same pass over memory, and the backward matmul of the next layer computes
+ * GELU's derivative.
  */
 export const linearGelu = checkedOperation(
   'linearGelu',
@@ -92,7 +92,7 @@ export const linearGelu = checkedOperation(
 );
 
 /**
- * Computes residual + input weight^T + bias, [S, B, O], in one pass if the device's matmuls support it.
+ * Computes `residual + input * weight^T + bias`, [S, B, O], in one pass if the device's matmuls support it.
  * Backward is the same as in `linear`. The residual's gradient is the output's gradient.
  */
 export const linearResidual = checkedOperation(
@@ -216,8 +216,8 @@ function forwardGelu(options: LinearGeluOptions): { output: Tensor; preactivatio
 }
 
 /**
- * Computes outputGradient [..., O] times weight, [..., I]. If the input is the output of an activation, the
- * result is the gradient of the activation's input.
+ * Computes `outputGradient * weight`: [..., I] from [..., O]. If the input is the output of an activation,
+ * the result is the gradient of the activation's input.
  */
 export function computeInputGradient(
   weight: Parameter,
@@ -287,8 +287,8 @@ function addGradients(
 }
 
 /**
- * Starts a collective on a tensor and takes ownership of the tensor. Without a collective, the result is the
- * tensor itself.
+ * Starts the given collective on a tensor and takes ownership of the tensor. If `collective` is undefined,
+ * the result is the tensor itself.
  */
 export function communicated(collective: Collective | undefined, tensor: Tensor): PendingTensor {
   if (collective === undefined) return { wait: () => tensor };
@@ -298,8 +298,8 @@ export function communicated(collective: Collective | undefined, tensor: Tensor)
 }
 
 /**
- * Adds outputGradient^T input to mainGradient [O, I], summed over all leading dimensions. If the main
- * gradient is known to be zero, overwrites it instead.
+ * Adds `outputGradient^T * input`, summed over all leading dimensions, to the main gradient [O, I]. If the
+ * main gradient is known to be zero, overwrites it instead.
  */
 export function addWeightGradient(weight: Parameter, outputGradient: Tensor, input: Tensor): void {
   multiplyForWeight(weight, { ...weight.takeMainGradient(), outputGradient, input });
@@ -309,7 +309,7 @@ function multiplyForWeight({ precision }: Parameter, { gradient, ...operands }: 
   withMatrix(gradient, (weightGradient) => precision.weightGradient({ weightGradient, ...operands }));
 }
 
-/** Adds the column sums of outputGradient to mainGradient [O]. */
+/** Adds the column sums of `outputGradient` to the main gradient [O]. */
 export function addBiasGradient(bias: Parameter, outputGradient: Tensor): void {
   withShape(bias.mainGradient, [bias.size], (output) =>
     sumRows({ output, input: outputGradient, accumulate: true }),

@@ -19,7 +19,8 @@ import {
   wholeHeadNorm,
 } from '../index.js';
 
-// S sequence, B micro-batch, H hidden, A query heads in G groups, D head size, F feed-forward
+// S: sequence length. B: micro-batch size. H: hidden size. A: query heads, in G groups. D: head size. F: MLP
+// size.
 const [sequence, batch, hidden, heads, groups, size, feedForward] = [3, 2, 6, 4, 2, 5, 7];
 const width = (heads + 2 * groups) * size;
 const [device, dtype] = ['reference', 'float64'] as const;
@@ -92,8 +93,8 @@ const headNorm = (hasBiases: boolean) => ({
 });
 
 /**
- * Builds x + project(attention(prepareHeads(linear(rmsNorm(x))))), then x +
- * linear(activation(linear(rmsNorm(x)))).
+ * Builds `x + project(attention(prepareHeads(linear(rmsNorm(x)))))`, then `x +
+ * linear(activation(linear(rmsNorm(x))))`.
  */
 function buildLayer(options: LayerOptions) {
   const { norm = 'rms', rotation = true, activation = 'swiglu' } = options;
@@ -157,7 +158,7 @@ interface RunOptions extends LayerOptions {
   readonly split?: boolean;
 }
 
-/** Computes the gradients of sum(weights * output) by the input and by every parameter. */
+/** Computes the gradients of `sum(weights * output)` with respect to the input and every parameter. */
 function computeGradients(options: RunOptions): number[][] {
   for (const parameter of all) parameter.mainGradient.zero();
   const tape = new Tape(options.tape);
@@ -182,7 +183,7 @@ function computeGradients(options: RunOptions): number[][] {
   return result;
 }
 
-/** Computes sum(weights * output) with the values of the input or of a parameter replaced. */
+/** Computes `sum(weights * output)`, with `values` as the values of the input. */
 function objective(options: LayerOptions, values: readonly number[] = start): number {
   const tape = new Tape({ recording: false });
   const input = tape.input(Tensor.from(values, { shape, dtype, device }));
@@ -197,7 +198,8 @@ const step = 1e-5;
 const difference = (of: (change: number) => number): number => (of(step) - of(-step)) / (2 * step);
 
 /**
- * Computes the gradients of `computeGradients` by central differences; of parameters the first few elements.
+ * Computes the same gradients as `computeGradients`, but by central differences; for each parameter, only the
+ * gradients of the first few elements.
  */
 function computeDifferences(options: LayerOptions): number[][] {
   const moved = (values: readonly number[], index: number, change: number): number[] =>

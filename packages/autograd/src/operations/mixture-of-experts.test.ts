@@ -21,7 +21,7 @@ import {
   Variable,
 } from '../index.js';
 
-// S sequence, B micro-batch, H hidden, E experts, k slots, F feed-forward
+// S: sequence length. B: micro-batch size. H: hidden size. E: experts. k: slots of a row. F: MLP size.
 const [sequence, batch, hidden, experts, topK, feedForward] = [3, 2, 6, 4, 2, 5];
 const [device, dtype] = ['reference', 'float64'] as const;
 const shape = [sequence, batch, hidden];
@@ -76,16 +76,14 @@ afterEach(() => {
 interface LayerOptions {
   readonly scoreFunction?: RouterScoreFunction;
   readonly hasBiases?: boolean;
-  /** The experts of all slots, in place of a selection. */
+  /** The experts of all slots, which replace the router's selection. */
   readonly chosen?: readonly number[];
 }
 
 const constant = (values: readonly number[], itsShape: readonly number[]): Variable =>
   new Variable(Tensor.from(values, { shape: itsShape, dtype: 'int32', device }), { requiresGradient: false });
 
-/**
- * Builds the sum of k experts' outputs for the normalized input, weighted in front of their second matmul.
- */
+/** Builds the sum of k experts' outputs for the normalized input, weighted before their second matmul. */
 function buildLayer({ scoreFunction = 'sigmoid', hasBiases = true, chosen }: LayerOptions) {
   return (tape: Tape, residual: Variable): Variable =>
     tape.scope(() => {
@@ -135,8 +133,8 @@ function run({ tape: tapeOptions = {}, split, recomputed, values = inputValues, 
   const trained = all.filter(({ isFrozen }) => !isFrozen);
   if (split) {
     tape.backwardInput(output, outputGradient);
-    // if only the input half of backward runs, all weight gradients stay 0, also the gradient of the router's
-    // weight
+    // if only the input half of backward runs, all weight gradients stay 0, including the gradient of the
+    // router's weight
     for (const { mainGradient } of trained) expect(Math.max(...mainGradient.toArray().map(Math.abs))).toBe(0);
     tape.backwardWeight();
   } else {
@@ -180,7 +178,8 @@ describe('a mixture-of-experts layer', () => {
       const { input, gradients } = run({ scoreFunction });
       const step = 1e-6;
       const expectDerivative = (actual: number, at: (delta: number) => number, what: string): void => {
-        // float64: the step squared, and rounding of the loss over the step, 1e-15 / 1e-6
+        // the error in float64 is about the step squared, plus the rounding of the loss divided by the step:
+        // 1e-15 / 1e-6 = 1e-9
         expect(Math.abs(actual - (at(step) - at(-step)) / (2 * step)), what).toBeLessThan(2e-8);
       };
       all.forEach((parameter, index) => {
@@ -217,7 +216,7 @@ describe('a mixture-of-experts layer', () => {
     };
     for (const gradient of [first!, second!])
       expect([0, 1, 2, 3].map((expert) => isIdle(gradient, expert))).toEqual([true, false, true, false]);
-    // without chosen experts, the router selects other experts
+    // without `chosen`, the router selects different experts
     expect(run({}).output).not.toEqual(run({ chosen }).output);
   });
 

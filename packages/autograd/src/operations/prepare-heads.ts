@@ -31,7 +31,7 @@ export interface HeadNorm {
   readonly epsilon: number;
 }
 
-/** The operands of the norm of all queries, or of all keys. */
+/** The operands of a norm that is applied to all queries, or to all keys. */
 interface NormOperands {
   readonly weight: Parameter;
   readonly bias: Parameter | undefined;
@@ -88,7 +88,7 @@ function headNormBackward(
     readonly inputGradient: Tensor | undefined;
     readonly outputGradient: Tensor;
     readonly input: Tensor;
-    /** True to add to the gradients of the parameters, unless they are frozen. */
+    /** True to add the parameters' gradients to their main gradients, unless the parameters are frozen. */
     readonly addsToParameters: boolean;
   },
 ): void {
@@ -121,7 +121,7 @@ function headNormBackward(
 export interface HeadRotation {
   /** int32, with the shape of `qkv` without its last dimension: the position of every row. */
   readonly positions: Variable;
-  /** float32 [P, R], from `rotaryTable`; must live as long as the tape. */
+  /** float32 [P, R], from `rotaryTable`. The table must live as long as the tape. */
   readonly table: Tensor;
   readonly interleaved?: boolean;
 }
@@ -212,7 +212,7 @@ class Heads {
   }
 }
 
-/** Returns a new tensor: `qkv` with normalized and then rotated queries and keys. */
+/** Returns a new tensor with the values of `qkv`, but with normalized and then rotated queries and keys. */
 function prepare(
   options: PrepareHeadsOptions,
   heads: Heads,
@@ -251,7 +251,7 @@ interface SavedForBackward {
 }
 
 /**
- * Returns the gradient of `qkv` as a new tensor. With a norm, also adds to the gradients of the norm's
+ * Returns the gradient of `qkv` as a new tensor. If there is a norm, also adds to the gradients of the norm's
  * weights.
  */
 function backward(
@@ -260,7 +260,8 @@ function backward(
   parts: { readonly input: boolean; readonly weight: boolean },
 ): Tensor {
   const result = Tensor.empty(outputGradient);
-  // not within tidy, because recomputed tensors belong to their variables and must not be disposed of here
+  // these reads are outside of `tidy`, because recomputed tensors belong to their variables and must not be
+  // disposed of here
   const [qkv, positions] = [saved.qkv?.tensor, saved.positions?.tensor];
   tidy(() => {
     const [gradient, of] = [heads.packed(result), heads.packed(outputGradient)];
@@ -288,12 +289,12 @@ function backward(
 
 /**
  * Prepares queries and keys for attention: a norm of every head (query/key norm), then the rotary position
- * embedding. Either may be omitted. Returns a packed projection with the shape of `qkv`, with unchanged
+ * embedding. Either may be omitted. Returns a packed projection with the shape of `qkv` and unchanged
  * attention values. If there is a norm and the tape rematerializes, backward computes the result again
  * instead of keeping it.
  *
  * @throws KernelError or UsageError `MTL_SHAPE` or `MTL_DTYPE` for operands that do not fit, `MTL_INDEX` for
- *   a position beyond the table, `MTL_ARGUMENT` without norm and rotation
+ *   a position beyond the table, `MTL_ARGUMENT` if neither norm nor rotation is given
  */
 export const prepareHeads = checkedOperation(
   'prepareHeads',

@@ -2,7 +2,7 @@ import { checkedOperation } from '@mtl/kernels';
 import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
-/** Returns the same values in another shape with the same number of elements. */
+/** Returns the input's values in the given shape, which must have the same number of elements. */
 export const reshape = checkedOperation(
   'reshape',
   (

@@ -36,9 +36,9 @@ function inFloat32<Result>(tensor: Tensor, body: (wide: Tensor) => Result): Resu
 }
 
 /**
- * Computes the logits of a router, input weight^T + bias: [T, E], where T flattens the leading dimensions.
- * Logits and gradients are always computed in float32, so that the choice of experts does not depend on the
- * rounding of 16-bit logits. The input's gradient is rounded once.
+ * Computes the logits of a router, `input * weight^T + bias`: [T, E], where T flattens the leading
+ * dimensions. Logits and gradients are always computed in float32, so that the expert assignment does not
+ * depend on the rounding of 16-bit logits. The input's gradient is rounded once.
  */
 export const routerLinear = checkedOperation(
   'routerLinear',
@@ -93,14 +93,14 @@ export interface RouteOptions extends RouterScoreOptions {
   /** k: the number of experts that each row uses. */
   readonly topK: number;
   /**
-   * The number of expert groups of equal size; a row uses experts from `groupTopK` groups. Default 0: no
-   * groups.
+   * The number of expert groups of equal size; a row uses experts from `groupTopK` groups. Default: 0, which
+   * means no groups.
    */
   readonly numGroups?: number | undefined;
   readonly groupTopK?: number | undefined;
   /**
-   * int32 [T, k]: these experts are used instead of a selection. A recomputation passes the experts of the
-   * first pass.
+   * int32 [T, k]: the experts to use in place of a selection. A recomputation passes the experts of the first
+   * forward pass.
    */
   readonly experts?: Variable | undefined;
 }
@@ -109,7 +109,7 @@ export interface RouteOptions extends RouterScoreOptions {
 export interface Routing {
   /** [T, k], in the dtype of the logits */
   readonly probabilities: Variable;
-  /** int32 [T, k], without a gradient; always a new tensor, also if the caller has given `experts` */
+  /** int32 [T, k], without a gradient; always a new tensor, even if the caller has given `experts` */
   readonly experts: Variable;
 }
 

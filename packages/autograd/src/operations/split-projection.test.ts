@@ -8,10 +8,13 @@ const numValues = shape.reduce((product, length) => product * length, 1);
 const numbers = Array.from({ length: numValues }, (_, index) => Math.sin(1 + index * 0.7));
 const sizes = { numGroups: groups, headSize: size };
 
-/** Reads any view, in the order of its shape. */
+/** Returns the values of any view, in the order of its shape. */
 const readValues = (view: Tensor): number[] => tidy(() => cast({ input: view, dtype: view.dtype }).toArray());
 
-/** The values of the queries, keys or values in a packed projection: rows `from` to `to` of each group. */
+/**
+ * The values of the queries, keys or values in a packed projection: in each group, the rows from `from` up
+ * to, but not including, `to`.
+ */
 const rowsOfGroups = (projection: readonly number[], from: number, to: number): number[] =>
   Array.from({ length: numValues / ((perGroup + 2) * size) }, (_, group) => {
     const start = group * (perGroup + 2) * size;
@@ -65,7 +68,7 @@ describe('splitProjection', () => {
     });
     const heads = splitProjection(tape, { qkv, ...sizes });
     const output = attention(tape, { ...heads, visibility: { causal: true } });
-    // the same heads, each in a separate tensor
+    // for comparison, the same heads as separate tensors
     const alone = [heads.query, heads.key, heads.value].map(
       ({ tensor }) => new Variable(cast({ input: tensor, dtype: 'float32' }), { requiresGradient: true }),
     );

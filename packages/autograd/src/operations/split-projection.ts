@@ -88,7 +88,7 @@ class Projection {
     return whole;
   }
 
-  /** Frees the gradient after a failure of backward, if the gradient was not taken. */
+  /** Frees the gradient if backward failed before the gradient was taken. */
   release(): void {
     this.#gradient?.dispose();
     this.#gradient = undefined;

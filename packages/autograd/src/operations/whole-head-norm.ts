@@ -27,7 +27,10 @@ export interface WholeHeadNormOptions {
   readonly epsilon: number;
   /** The number of processes over which the heads are evenly sharded. Default: 1. */
   readonly numShards?: number | undefined;
-  /** Sums values over the processes that share the heads, in place. Default: this process has all heads. */
+  /**
+   * Sums values, in place, over the processes over which the heads are sharded. Default: this process has all
+   * heads.
+   */
   readonly sum?: Collective | undefined;
 }
 
@@ -86,8 +89,8 @@ class Projection {
 }
 
 /**
- * Sums values [2 * rows] over the heads of all processes with a single collective. Returns undefined if this
- * process has all heads.
+ * Sums one value per row for queries and for keys, [2 * rows], over the heads of all processes, with a single
+ * collective. Returns undefined if this process has all heads.
  */
 function sumOfAll(
   { sum }: WholeHeadNormOptions,
@@ -104,7 +107,7 @@ interface Statistics {
   readonly squares: Variable | undefined;
 }
 
-/** Returns a new tensor: `qkv` with normalized queries and keys. */
+/** Returns a new tensor with the values of `qkv`, but with normalized queries and keys. */
 function forward(
   options: WholeHeadNormOptions,
   { projection, statistics, isFirst }: { projection: Projection; statistics: Statistics; isFirst: boolean },
@@ -155,7 +158,8 @@ function backward(
   const { queryWeight, keyWeight, numShards = 1 } = options;
   const weights = { query: queryWeight, key: keyWeight };
   const result = Tensor.empty(outputGradient);
-  // not within tidy, because recomputed tensors belong to their variables and must not be disposed of here
+  // these reads are outside of `tidy`, because recomputed tensors belong to their variables and must not be
+  // disposed of here
   const [qkv, rstd] = [call.qkv.tensor, call.rstd.tensor];
   tidy(() => {
     const [to, of, from] = [result, outputGradient, qkv].map((tensor) => projection.split(tensor)) as [
@@ -196,11 +200,11 @@ function backward(
 }
 
 /**
- * Applies an RMSNorm to the queries of all heads together, and another to the keys of all groups together
- * (OLMoE, Muennighoff et al. 2024). Other models have a norm per head. Processes that share the heads sum the
- * squares with a collective in forward, and the products of gradients and inputs with a collective in
- * backward. Returns a packed projection with the shape of `qkv`, with unchanged attention values. If the tape
- * rematerializes, backward computes the result again instead of keeping it.
+ * Applies one RMSNorm to the queries of all heads together, and a second RMSNorm to the keys of all groups
+ * together (OLMoE, Muennighoff et al. 2024); other models have a norm per head. If the heads are sharded over
+ * processes, a collective sums the squares in forward, and a collective sums the products of gradients and
+ * inputs in backward. Returns a packed projection with the shape of `qkv` and unchanged attention values. If
+ * the tape rematerializes, backward computes the result again instead of keeping it.
  *
  * @throws KernelError or UsageError `MTL_SHAPE` or `MTL_DTYPE` for operands that do not fit
  */

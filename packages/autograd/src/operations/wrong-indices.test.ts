@@ -12,7 +12,7 @@ import {
   Variable,
 } from '../index.js';
 
-// 6 tokens, a table of 8 rows (7 are words), H 4
+// 6 tokens; a vocabulary of 7 words, in a table of 8 rows; hidden size 4
 const [numTokens, vocabularySize, hidden] = [6, 7, 4];
 
 let live: number;
@@ -25,8 +25,8 @@ const constant = (values: readonly number[], dtype: 'int32' | 'float32'): Variab
   new Variable(Tensor.from(values, { shape: [values.length, 1], dtype }), { requiresGradient: false });
 
 /**
- * Returns the losses of a linear layer that is computed two tokens at a time. If `recording`, also returns
- * the gradient of the input.
+ * Computes the losses of a linear layer, two tokens at a time. If `recording` is true, also returns the
+ * gradient of the input.
  */
 function linearLosses(
   labels: readonly number[],
@@ -136,7 +136,7 @@ describe('embedding and gatherRows', () => {
     const tape = new Tape({ recording: false });
     const [first, last] = [constant([0], 'int32'), constant(ids, 'int32')];
     try {
-      // tokens are the first table; errors in positions and token types behave in the same way
+      // the first table is for tokens; wrong ids for positions and token types fail in the same way
       embedding(tape, [{ ids: last, table, vocabularySize: words }]).release();
       const result = embedding(tape, [
         { ids: first, table },

@@ -16,14 +16,14 @@ interface SpanLogits {
 /** The inputs and settings of the search for the best spans of a question. */
 interface BestSpansOptions {
   readonly example: SpanExample;
-  /** The logits of all windows of the example. */
+  /** The logits of each window, in the order of the example's windows. */
   readonly logits: readonly SpanLogits[];
   /**
-   * The number of starts and of ends per window that are combined, and the maximum number of returned answers
-   * (default 20).
+   * How many starts and how many ends of each window are combined into answers, and the maximum number of
+   * returned answers. Default: 20.
    */
   readonly nBest?: number;
-  /** The maximum number of tokens in an answer (default 30). */
+  /** The maximum number of tokens in an answer. Default: 30. */
   readonly maximumAnswerLength?: number;
 }
 
@@ -31,7 +31,7 @@ interface BestSpansOptions {
 interface SpanCandidate {
   /** The answer, a substring of the context. */
   readonly text: string;
-  /** The index in the context of the answer's first UTF-16 unit. */
+  /** The index of the answer's first UTF-16 unit in the context. */
   readonly start: number;
   /** The sum of the start logit and the end logit. */
   readonly score: number;
@@ -45,7 +45,10 @@ interface BestSpans {
    * At most `nBest` answers with different texts, the best first; empty if no position may start an answer.
    */
   readonly candidates: readonly SpanCandidate[];
-  /** The score of "no answer": the sum of the two logits of position 0, minimized over the windows. */
+  /**
+   * The score of "no answer": the sum of the two logits of position 0, in the window where this sum is
+   * lowest.
+   */
   readonly noAnswerScore: number;
   /**
    * The probability of "no answer" compared with only the best candidate (softmax of the two scores). It is

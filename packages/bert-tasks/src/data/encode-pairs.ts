@@ -53,8 +53,8 @@ interface EncodeMultipleChoiceOptions {
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
   /**
-   * The maximum number of tokens in a question together with an option (default: Megatron's 128); further
-   * tokens are dropped.
+   * The maximum number of tokens in a question together with an option. Tokens beyond it are dropped.
+   * Default: 128, as in Megatron.
    */
   readonly maximumQuestionLength?: number;
 }
@@ -104,7 +104,7 @@ function questionWithOption(question: string, option: string): string {
   return question.includes('_') ? question.replaceAll('_', () => option) : `${question} ${option}`;
 }
 
-/** The special tokens of a pair of texts. */
+/** The ids of the special tokens with which a pair of texts is encoded. */
 interface PairVocabulary {
   readonly classification: number;
   readonly separator: number;
@@ -124,9 +124,9 @@ export function pairVocabulary(tokenizer: Tokenizer): PairVocabulary {
 }
 
 /**
- * Returns `[CLS] first [SEP] second [SEP]`. If this is longer than `sequenceLength`, the longer text loses
- * its last token until both fit. If both texts are equally long, the second text loses its last token. This
- * is the rule of BERT's fine-tuning (Devlin 2018).
+ * Returns `[CLS] first [SEP] second [SEP]`. If the result would be longer than `sequenceLength`, the longer
+ * text loses its last token until both fit. If both texts are equally long, the second text loses its last
+ * token. This is the rule of BERT's fine-tuning (Devlin 2018).
  */
 export function pairTokens(options: {
   readonly first: ArrayLike<number>;

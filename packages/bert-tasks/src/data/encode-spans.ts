@@ -12,15 +12,15 @@ interface EncodeSpansOptions {
   readonly sequenceLength: number;
   /** The number of tokens between the starts of consecutive windows. Default: 128. */
   readonly documentStride?: number;
-  /** The maximum number of tokens in a question (default 64); further tokens are dropped. */
+  /** The maximum number of tokens in a question. Tokens beyond it are dropped. Default: 64. */
   readonly maximumQueryLength?: number;
 }
 
-/** The section of a context in a sample. Arrays have an entry for each token of the window. */
+/** The section of a context that a sample contains. Each array has an entry for each token of the window. */
 export interface SpanWindow {
   /** Index of the example. */
   readonly example: number;
-  /** The position in S of the window's first token. */
+  /** The position of the window's first token in the sequence [S]. */
   readonly offset: number;
   /** float64: the start of each token, as an index of a UTF-16 unit in the context. */
   readonly starts: Float64Array;
@@ -160,8 +160,9 @@ function splitIntoWindows(options: { length: number; room: number; documentStrid
 }
 
 /**
- * Returns the window with the most context around each token. A window's score is the smaller number of
- * tokens on either side, plus 0.01 for each token of the window. Ties go to the first window.
+ * Returns, for each token, the index of the window with the most context around it. A window's score is the
+ * number of tokens on the side of the token that has fewer tokens, plus 0.01 for each token of the window.
+ * Ties go to the first window.
  */
 function maximumContext(parts: readonly TokenRange[], length: number): Int32Array {
   const best = new Int32Array(length);

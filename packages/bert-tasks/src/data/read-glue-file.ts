@@ -31,9 +31,9 @@ export const glueTasks = {
 } as const;
 export type GlueTaskName = keyof typeof glueTasks;
 
-/** A row with another number of columns than the header. */
+/** A row that does not have the same number of columns as the header. */
 export interface BrokenGlueRow {
-  /** Number of the line, from 1; the header is line 1. */
+  /** The line number, counted from 1; the header is line 1. */
   readonly line: number;
   readonly numColumns: number;
   readonly expectedColumns: number;
@@ -44,8 +44,8 @@ interface ReadGlueFileOptions {
   readonly task: GlueTaskName;
   readonly path: string;
   /**
-   * Receives rows with a wrong number of columns, which are then skipped. Without it, such a row is an error.
-   * QQP's official train.tsv has a few such rows, in which a question contains a line break.
+   * Receives rows with a wrong number of columns, which are then skipped. Without this function, such a row
+   * is an error. QQP's official train.tsv has a few such rows, in which a question contains a line break.
    */
   readonly onBrokenRow?: (row: BrokenGlueRow) => void;
 }
@@ -53,7 +53,7 @@ interface ReadGlueFileOptions {
 /**
  * Reads a `train.tsv`, `dev*.tsv` or `test*.tsv` of GLUE: the first line names the columns, tabs separate
  * columns, and quotes have no special meaning. MNLI pairs without a consensus (gold label `-`) are skipped,
- * as MNLI's authors recommend. Throws `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with the line.
+ * as MNLI's authors recommend. Throws `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL`, which name the line.
  */
 export function readGlueFile({ task, path, onBrokenRow }: ReadGlueFileOptions): SentencePairExample[] {
   const { labels } = glueTasks[task];

@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { TaskJson, taskError } from './task-files.js';
 
-/** A question on an article with its four options. */
+/** A question about an article, with its four options. */
 export interface MultipleChoiceExample {
   /** The passage's id, for example `high123.txt`. */
   readonly passage: string;
@@ -28,7 +28,7 @@ const levels = ['high', 'middle'] as const;
  * Reads one split of RACE (`RACE/train`, `RACE/dev`, `RACE/test`), which has the folders `high/` and
  * `middle/` (or only one of the two). The directory may also be `high/` or `middle/` itself. Each `*.txt`
  * contains one JSON passage. Passages are sorted by their numbers, high before middle. Throws
- * `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with file and question.
+ * `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL`, which name file and question.
  */
 export function readRaceDirectory(directory: string): MultipleChoiceExample[] {
   const names = list(directory);

@@ -3,7 +3,7 @@ import { TaskJson, taskError } from './task-files.js';
 /** An answer: a substring of its context. */
 export interface SpanAnswer {
   readonly text: string;
-  /** The index of its first UTF-16 unit in the context (files count code points instead). */
+  /** The index of the answer's first UTF-16 unit in the context (files count code points instead). */
   readonly start: number;
 }
 
@@ -25,7 +25,8 @@ export interface SpanExamples {
 
 /**
  * Reads a file of SQuAD 1.1 or 2.0 (in 2.0, questions have `is_impossible`). Throws `MTL_DATA_TASK_FILE`;
- * throws `MTL_DATA_TASK_ANSWER` if an answer is not at its `answer_start`, with the position in the file.
+ * throws `MTL_DATA_TASK_ANSWER`, which names the position in the file, if an answer is not at its
+ * `answer_start`.
  */
 export function readSquadFile(path: string): SpanExamples {
   const examples: SpanExample[] = [];

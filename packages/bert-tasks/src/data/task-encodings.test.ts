@@ -80,7 +80,7 @@ function inUnits(text: string, offsets: readonly (readonly [number, number])[]):
   return offsets.map(([start, end]) => [unit(start), unit(end)]);
 }
 
-/** A row of a sample, without its padding. */
+/** Returns a row of a sample without its padding. */
 function sequence(dataset: TaskDataset, sample: number, choice = 0): Sequence {
   const { tokens, tokenTypes, lengths, numChoices, sequenceLength } = dataset.sample(sample);
   const row = (values: Int32Array) =>
@@ -236,7 +236,8 @@ describe('encodeSpans', () => {
         }).toEqual({ ...expected, offsets: inUnits(context, expected.offsets) });
       }
     }
-    // Checks that the first settings split answers and contexts. Otherwise the fixture would test little.
+    // Checks that the windows of the first settings split answers and contexts. Otherwise the fixture would
+    // test little.
     const { windows } = fixture.spans[0]!;
     expect(windows.some(({ start }) => start > 0) && windows.some(({ start }) => start === 0)).toBe(true);
     expect(windows.length).toBeGreaterThan(3 * squad.examples.length);

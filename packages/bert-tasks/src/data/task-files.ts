@@ -31,7 +31,7 @@ export class TaskJson {
     this.value = options.value;
   }
 
-  /** Parses a file; throws `MTL_DATA_TASK_FILE` when it is not JSON. */
+  /** Parses a file; throws `MTL_DATA_TASK_FILE` if it is not JSON. */
   static read(path: string): TaskJson {
     const text = readTaskText(path);
     try {
@@ -107,7 +107,7 @@ function describeKind(value: unknown): string {
  */
 type TaskCode = 'MTL_DATA_TASK_FILE' | 'MTL_DATA_TASK_LABEL' | 'MTL_DATA_TASK_ANSWER';
 
-/** A problem in a task's file, with its position. */
+/** A problem in a task's file, and the position of the problem. */
 interface TaskErrorOptions {
   readonly code: TaskCode;
   readonly path: string;

@@ -24,7 +24,7 @@ const fixture = JSON.parse(
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-// Sums of the same numbers in another order differ in the last digits of a float64.
+// Sums of the same values in a different order differ in the last digits of a float64.
 const digits = 10;
 
 describe('answers', () => {
@@ -79,7 +79,7 @@ describe('squadMetrics', () => {
   });
 });
 
-/** The numbers of nested metrics with their paths, in the order of the paths. */
+/** Returns the values of nested metrics together with their paths, sorted by path. */
 function flat(metrics: object, prefix = ''): [string, number][] {
   return Object.entries(metrics)
     .flatMap(([key, value]): [string, number][] =>

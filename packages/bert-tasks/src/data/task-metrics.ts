@@ -72,7 +72,10 @@ export interface SquadMetrics extends SquadScores {
   readonly missing: number;
   readonly hasAnswer?: SquadScores;
   readonly noAnswer?: SquadScores;
-  /** The best score over all thresholds of the probabilities, in percent; the next field is the threshold. */
+  /**
+   * The best score over all thresholds of the probabilities, in percent. `bestExactThreshold` is the
+   * threshold that gives this score.
+   */
   readonly bestExact?: number;
   readonly bestExactThreshold?: number;
   readonly bestF1?: number;
@@ -167,9 +170,9 @@ function applyThreshold(options: SquadResults & { scored: readonly QuestionScore
 
 /**
  * Returns the best threshold. At the start of the search, every question is predicted unanswerable. The
- * search then accepts predictions in the order of their probabilities. It behaves as the official search: it
- * counts every unanswerable question of the file, computes the score after each question (even between
- * questions with equal probabilities), and starts at threshold 0.
+ * search then accepts predictions in the order of their probabilities. Like the official search, it counts
+ * every unanswerable question of the file, computes the score after each question (even between questions
+ * with equal probabilities), and starts at threshold 0.
  */
 function bestThreshold(options: {
   scored: readonly QuestionScore[];
@@ -215,15 +218,15 @@ export function normalizeAnswer(text: string): string {
   return answerWords(text).join(' ');
 }
 
-/** Returns 1 if both texts are the same after normalisation, else 0. */
+/** Returns 1 if both strings are the same after normalisation, else 0. */
 export function exactMatch(prediction: string, truth: string): number {
   return normalizeAnswer(prediction) === normalizeAnswer(truth) ? 1 : 0;
 }
 
 /**
- * Returns the harmonic mean of precision and recall over the words of both texts (as bags), after
- * normalisation. If one of the texts has no words, SQuAD 1.1 gives 0. SQuAD 2.0 gives 1 if neither text has
- * words, else 0.
+ * Returns the harmonic mean of precision and recall over the words of both strings (as bags), after
+ * normalisation. If one of the strings has no words, SQuAD 1.1 gives 0. SQuAD 2.0 gives 1 if neither string
+ * has words, else 0.
  */
 export function answerF1(
   prediction: string,

@@ -11,7 +11,7 @@ export function writeGluePredictions(options: {
   readonly path: string;
   readonly task: GlueTaskName;
   readonly examples: readonly SentencePairExample[];
-  /** For each example the index of the predicted label. */
+  /** The index of the predicted label for each example. */
   readonly predictions: ArrayLike<number>;
 }): void {
   const { path, task, examples, predictions } = options;
@@ -28,7 +28,7 @@ export function writeGluePredictions(options: {
 export function writeRacePredictions(options: {
   readonly path: string;
   readonly examples: readonly MultipleChoiceExample[];
-  /** For each example the index of the predicted option. */
+  /** The index of the predicted option for each example. */
   readonly predictions: ArrayLike<number>;
 }): void {
   const { path, examples, predictions } = options;
@@ -43,9 +43,9 @@ export function writeRacePredictions(options: {
 }
 
 /**
- * Writes SQuAD's predictions: a JSON object that maps question ids to answers ('' for no answer). With
- * `probabilitiesPath`, it also writes an object that maps ids to no-answer probabilities, which the official
- * evaluation of 2.0 reads.
+ * Writes SQuAD's predictions: a JSON object that maps question ids to answers ('' for no answer). If
+ * `probabilitiesPath` is given, also writes an object that maps ids to no-answer probabilities, which the
+ * official evaluation of 2.0 reads.
  */
 export function writeSquadPredictions(options: {
   readonly path: string;

@@ -33,9 +33,9 @@ import { fineTuningPreset } from './fine-tuning-presets.js';
  * configureFineTuning({ task: 'qqp', dataDir: 'glue/QQP', load: 'runs/bert', seeds: [1, 2, 3] });
  * ```
  *
- * @throws ConfigurationError `MTL_OPTION` for an unknown option, with the nearest one; `MTL_FLAG_VALUE` for a
- *   value of another type or out of range; the codes of `fineTuningConfiguration`. All messages use the names
- *   of options.
+ * @throws ConfigurationError `MTL_OPTION` for an unknown option, whose message contains the nearest option;
+ *   `MTL_FLAG_VALUE` for a value of the wrong type or out of range; the codes of `fineTuningConfiguration`.
+ *   All messages use the names of options.
  */
 export function configureFineTuning(options: FineTuningOptions): FineTuningConfiguration {
   checkOptions(options, { of: 'a fine-tuning', checks: fineTuningOptionChecks });
@@ -71,7 +71,7 @@ const inWordsOfFineTuning = (error: unknown): unknown =>
     ),
   );
 
-/** The checks of fine-tuning options, derived from the schemas of the flags. */
+/** The checks of fine-tuning options, derived from the flags' schemas. */
 const fineTuningOptionChecks = {
   ...checksOfFlags(fineTuningFlags, inWordsOfFineTuning),
   // This checks only the type; `checkedSeeds` checks the values.
@@ -79,11 +79,13 @@ const fineTuningOptionChecks = {
 } as OptionChecks<FineTuningOptions>;
 
 /**
- * Returns the fine-tuning configuration for options with checked single values, such as the values on a
- * command line.
+ * Returns the fine-tuning configuration for options whose individual values have been checked, such as the
+ * values
+ * on a command line.
  *
  * @param how.isRestart true if a launcher has restarted the job, which then resumes. Default: false
- * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_NEEDS, MTL_FLAG_VALUE, with the names of flags
+ * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_NEEDS, MTL_FLAG_VALUE. The messages use the names of
+ *   flags
  */
 export function fineTuningConfiguration(
   given: FineTuningOptions,
@@ -124,7 +126,7 @@ export function fineTuningConfiguration(
       saveHuggingFace: options.saveHf,
       saveInterval: options.saveInterval,
       keepLast: options.keepLast,
-      // a run that a launcher restarts must resume
+      // a run restarted by a launcher must resume
       resume: options.resume === true || (how.isRestart === true && save !== undefined),
     },
     logInterval: options.logInterval,
@@ -136,7 +138,11 @@ export function fineTuningConfiguration(
   return { ...configuration, flags: recordedFlags(options, configuration) };
 }
 
-/** Returns the seeds of a fine-tuning. @throws ConfigurationError MTL_FLAG_VALUE */
+/**
+ * Returns `seeds` if they are valid: at least one seed, no duplicates, and integers in [0, 2^32).
+ *
+ * @throws ConfigurationError MTL_FLAG_VALUE
+ */
 export function checkedSeeds(seeds: readonly number[]): readonly number[] {
   const areSeeds = seeds.every((seed) => Number.isSafeInteger(seed) && seed >= 0 && seed < 2 ** 32);
   if (areSeeds && seeds.length > 0 && new Set(seeds).size === seeds.length) return seeds;
@@ -154,7 +160,7 @@ function withDefaults(options: FineTuningOptions): CompleteFineTuningOptions {
   return Object.fromEntries([...defaults, ...given]) as CompleteFineTuningOptions;
 }
 
-/** Returns the named options that have a value, by the names of their flags. */
+/** Returns the defined values of the options for the flags `names`, keyed by flag name. */
 function flagsIn(options: object, names: readonly string[]): Readonly<Record<string, unknown>> {
   const values = options as Readonly<Record<string, unknown>>;
   const entries = names.map((name) => [name, values[camelCase(name)]] as const);

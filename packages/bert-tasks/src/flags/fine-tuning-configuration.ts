@@ -3,13 +3,13 @@ import type { LayerNormPlacement } from '@mtl/models';
 import type { LearningRateDecayStyle } from '@mtl/optimizer';
 import type { TokenizerOptions } from '@mtl/tokenizers';
 
-/** The supported tasks of fine-tuning; the papers report results on them. */
+/** The supported fine-tuning tasks; the papers on BERT and Megatron-LM report results on these tasks. */
 export const fineTuningTaskNames = ['mnli', 'qqp', 'race', 'squad'] as const;
 export type FineTuningTaskName = (typeof fineTuningTaskNames)[number];
 
 /** Paths of the files of a task. */
 export interface TaskDataConfiguration {
-  /** The training data: a GLUE or SQuAD file, or a part of RACE. */
+  /** The training data: a GLUE or SQuAD file, or a split of RACE. */
   readonly train: string;
   /** The files that are evaluated after every epoch. */
   readonly valid: readonly string[];
@@ -39,11 +39,11 @@ export interface StartConfiguration {
    */
   readonly initialWeights: boolean;
   readonly scratch: ScratchConfiguration | undefined;
-  /** The tokenizer that replaces the model's own; required for `scratch`. */
+  /** The tokenizer that replaces the model's tokenizer; required for `scratch`. */
   readonly tokenizer: TokenizerOptions | undefined;
 }
 
-/** Settings for splitting SQuAD's contexts into windows, and for searching answers in them. */
+/** Settings for splitting SQuAD's contexts into windows, and for searching for answers in them. */
 export interface SpanConfiguration {
   readonly documentStride: number;
   readonly maximumQueryLength: number;
@@ -56,8 +56,8 @@ export interface FineTuningConfiguration {
   readonly data: TaskDataConfiguration;
   readonly start: StartConfiguration;
   /**
-   * The sequence length in tokens. Undefined: the usual length for the task, or the model's number of
-   * positions if this is smaller.
+   * The sequence length in tokens. Undefined: the usual length for the task, but at most the model's number
+   * of position embeddings.
    */
   readonly sequenceLength: number | undefined;
   readonly spans: SpanConfiguration;
@@ -74,8 +74,7 @@ export interface FineTuningConfiguration {
     readonly clipGrad: number;
   };
   /**
-   * The dropout probabilities for hidden states and for attention; undefined: the probabilities that the
-   * model has.
+   * The dropout probability for hidden states and for attention. Undefined: the model's own probabilities.
    */
   readonly dropout: number | undefined;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
@@ -88,7 +87,7 @@ export interface FineTuningConfiguration {
     readonly save: string | undefined;
     /**
      * The directory for the fine-tuned model in the format of the transformers library. With several seeds,
-     * each has a separate subfolder.
+     * each seed has a separate subfolder.
      */
     readonly saveHuggingFace: string | undefined;
     /** Steps between checkpoints; undefined: after every epoch. */
@@ -103,9 +102,9 @@ export interface FineTuningConfiguration {
   readonly metricsJsonl: string | undefined;
   /** The tracking services to which the metrics of each seed are sent, as values of training flags. */
   readonly tracking: TrackingFlags;
-  /** The run ends after the first step whose number is a multiple of this value. */
+  /** The run ends after the first step whose iteration is a multiple of this value. */
   readonly exitInterval: number | undefined;
-  /** The seeds. Each is a separate training run. */
+  /** The random seeds. Each seed gets its own training run. */
   readonly seeds: readonly number[];
   /** Flags that reproduce the run, for the run's record. */
   readonly flags: Readonly<Record<string, unknown>>;

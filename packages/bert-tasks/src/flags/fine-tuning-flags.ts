@@ -23,7 +23,10 @@ import type * as z from 'zod';
 import { fineTuningTaskNames } from './fine-tuning-configuration.js';
 import { fineTuningPresetNames } from './fine-tuning-presets.js';
 
-/** Makes the flag for a size of the architecture, which is used only for a model from scratch. */
+/**
+ * Makes the flag for an architecture size, such as `num-layers`. The flag applies only to a model from
+ * scratch.
+ */
 const sizeOfScratch = (name: 'num-layers' | 'hidden-size' | 'num-attention-heads', what: string) =>
   redescribed(findSchema(name) as z.ZodNumber, {
     description: `${what} of a model from scratch.`,
@@ -72,7 +75,7 @@ const ofTask = {
   }),
 };
 
-/** The flags for learning, and for the places of results. */
+/** The flags for learning and for the locations of results. */
 const ofLearning = {
   preset: choice(fineTuningPresetNames, "The paper's batch, rate and epochs for a model.", {
     defaultText: 'megatron-336m',
@@ -147,7 +150,7 @@ const withDefaults = {
   }),
 };
 
-/** The flags of devices, layout, recomputation and services, with the same meaning as in pretraining. */
+/** The flags for devices, layout, recomputation and services. They mean the same as in pretraining. */
 const asInPretraining = {
   ...trackingFlags,
   ...recomputeFlags,
@@ -160,8 +163,8 @@ const asInPretraining = {
 };
 
 /**
- * All flags of fine-tuning. Its options, help and checks are derived from these. Flags of pretraining are
- * declared separately.
+ * All fine-tuning flags. The options, help and checks of fine-tuning are derived from these flags.
+ * Pretraining flags are declared separately.
  */
 export const fineTuningFlags = { ...ofTask, ...ofLearning, ...withDefaults, ...asInPretraining };
 
@@ -170,7 +173,7 @@ export const fineTuningFlags = { ...ofTask, ...ofLearning, ...withDefaults, ...a
  * case, and the flag's meaning, range and default.
  */
 export type FineTuningOptions = OptionsOf<typeof fineTuningFlags> & {
-  /** The seeds. Each is a separate training run. Default: 1234. */
+  /** The random seeds. Each seed gets its own training run. Default: 1234. */
   readonly seeds?: readonly number[] | undefined;
 };
 

@@ -1,13 +1,13 @@
 import type { FineTuningTaskName } from './fine-tuning-configuration.js';
 
-/** The hyper-parameters that the paper varied between tasks and models. */
+/** The hyper-parameters that Shoeybi et al. 2019 varied between tasks and models. */
 interface FineTuningPreset {
   readonly globalBatchSize: number;
   readonly learningRate: number;
   readonly epochs: number;
 }
 
-/** A row of the paper's table; SQuAD has one row for each version. */
+/** The name of a row in the paper's table; SQuAD has one row for each version. */
 type FineTuningPresetTask = Exclude<FineTuningTaskName, 'squad'> | 'squad-1.1' | 'squad-2.0';
 
 type Row = readonly [globalBatchSize: number, learningRate: number, epochs: number];

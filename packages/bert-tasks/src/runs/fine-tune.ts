@@ -72,14 +72,14 @@ import { fineTuningTasks, type OpenedTask, type TaskMetrics } from './tasks.js';
 
 export interface FineTuneOptions {
   readonly configuration: FineTuningConfiguration;
-  /** The seeds to run. Default: the seeds of the configuration. */
+  /** The seeds to run. Default: the configuration's seeds. */
   readonly seeds?: readonly number[] | undefined;
-  /** The processes of the job, including this one. Default: only this process. */
+  /** The processes of the job, including this process. Default: only this process. */
   readonly world?: World | undefined;
   readonly local?: { readonly rank: number; readonly size: number };
   /** The job to which the run belongs. Default: a new job. */
   readonly job?: Job;
-  /** This function is called on rank 0 with progress lines and messages. */
+  /** Called on rank 0 with progress lines and messages. */
   readonly onMessage: (text: string) => void;
 }
 
@@ -120,10 +120,10 @@ export interface FineTuningReport {
  * Fine-tunes a BERT for a task, once for each seed. Every process of a job must call it, and receives the
  * same report.
  *
- * @throws as `openBertStart`, `fineTuningLayout` and the readers of @mtl/data; ConfigurationError MTL_OPTION,
- *   MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*, MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS,
- *   MTL_FINE_TUNING_FOLDER, MTL_FINE_TUNING_RESUME; TrainingError MTL_STOP_SIGNAL if a signal has ended a run
- *   in this process
+ * @throws the errors of `openBertStart`, `fineTuningLayout` and the readers of @mtl/data; ConfigurationError
+ *   MTL_OPTION, MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*, MTL_FLAG_CONFLICT,
+ *   MTL_FINE_TUNING_EXISTS, MTL_FINE_TUNING_FOLDER, MTL_FINE_TUNING_RESUME; TrainingError MTL_STOP_SIGNAL if
+ *   a signal has ended a run in this process
  */
 export async function fineTune(options: FineTuneOptions): Promise<FineTuningReport> {
   checkOptions(options, { of: 'fineTune', checks });
@@ -136,7 +136,7 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   const configuration = await withModelsOfHub(options.configuration, { world, onMessage });
   const { checkpoint } = configuration;
   checkSetNames(configuration);
-  // checked here, so that wrong settings are rejected before anything is built
+  // the settings are checked here, so that wrong settings are rejected before anything is built
   if ((world?.rank ?? 0) === 0)
     trackingOfRun(trackedSeed(configuration, { seed: seeds[0]!, seeds }), process.env);
   const started = await openStart(configuration, { onMessage, worldSize: world?.size ?? 1 });
@@ -164,8 +164,8 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
 }
 
 /**
- * Returns the configuration with models on the Hub replaced by local directories, into which the models are
- * downloaded.
+ * Downloads models from the Hub, and returns the configuration with the local directories in place of the
+ * models' names.
  */
 async function withModelsOfHub(
   configuration: FineTuningConfiguration,
@@ -359,8 +359,8 @@ function setUp(options: FineTuningOfSeeds & Started & { readonly processes: Trai
 }
 
 /**
- * Opens two files of metrics: the file in the folder of a seed, and the file that a flag names. With several
- * seeds, each seed has a separate file, such as `metrics.seed-2.jsonl`.
+ * Opens two metrics files: one in the seed's folder, and one whose path a flag gives. With several seeds,
+ * each seed has a separate file, such as `metrics.seed-2.jsonl`.
  */
 async function openMetrics(
   { configuration, seeds, onMessage }: FineTuningOfSeeds,
@@ -381,7 +381,7 @@ async function openMetrics(
 }
 
 /**
- * Returns a message with the number of sequences that fill the sequence length, because these may have been
+ * Returns a message that says how many sequences have the full sequence length, because these may have been
  * truncated.
  */
 function fullSequences({ train }: OpenedTask): string {
@@ -438,7 +438,8 @@ function checkSetNames({ task, data }: FineTuningConfiguration): void {
 }
 
 /**
- * Checks that results in the folder of the run are not overwritten. If results exist, the run must resume.
+ * Checks that the run would not overwrite results in its folder. If the folder contains results, the run must
+ * resume.
  */
 async function checkSave(configuration: FineTuningConfiguration, seeds: readonly number[]): Promise<void> {
   const { save, resume } = configuration.checkpoint;
@@ -483,7 +484,11 @@ function namesIn(directory: string): readonly string[] {
   }
 }
 
-/** Throws if the run to resume had other settings. @throws ConfigurationError MTL_FINE_TUNING_RESUME */
+/**
+ * Throws if the settings of the run to resume differ from `configuration`.
+ *
+ * @throws ConfigurationError MTL_FINE_TUNING_RESUME
+ */
 async function checkSameRun(configuration: FineTuningConfiguration, directory: string): Promise<void> {
   const found = await findCheckpoint({ directory, onNotice: () => {} });
   if (found.kind === 'none') return;
@@ -508,10 +513,10 @@ async function checkSameRun(configuration: FineTuningConfiguration, directory: s
 }
 
 /**
- * Throws if the stored results are for other sets of examples. Checkpoints also record the sets, but may have
- * been deleted.
+ * Throws if the sets of examples in the stored results differ from the configured sets. Checkpoints also
+ * record the sets, but may have been deleted.
  *
- * @throws as `checkSameRun`
+ * @throws the errors of `checkSameRun`
  */
 function checkSameSets({ task, data }: FineTuningConfiguration, directory: string): void {
   const path = resultPath(directory);
@@ -533,8 +538,8 @@ function finishedBefore({ checkpoint }: FineTuningConfiguration, seed: number): 
 }
 
 /**
- * Returns notes if a finished seed was trained on other data. Returns no notes if the seed has no record of
- * its data.
+ * Returns notes if a finished seed was trained on data that differ from the current files. Returns no notes
+ * if the seed has no record of its data.
  */
 function notesOfDoneSeed(
   { checkpoint }: FineTuningConfiguration,
@@ -548,7 +553,7 @@ function notesOfDoneSeed(
   return notesOfTaskData(fingerprints(), { start, path });
 }
 
-/** Returns a reporter that prints a line at regular intervals of steps. */
+/** Returns a reporter that prints a line every `logInterval` steps. */
 function stepReporter(options: {
   readonly stepsPerEpoch: number;
   readonly epochs: number;
@@ -581,7 +586,7 @@ function stepReporter(options: {
 
 /**
  * Returns the tracking services for one seed of a fine-tuning. Each seed is a separate run in these services.
- * A flag or --save gives its name. With several seeds, the seed is appended.
+ * The run's name comes from a flag or from --save; with several seeds, the seed is appended.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_SERVICE_URL
  */

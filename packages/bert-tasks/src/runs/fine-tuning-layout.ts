@@ -7,7 +7,7 @@ import type { BertModelConfiguration, Recomputation } from '@mtl/models';
 import { NumMicroBatches } from '@mtl/optimizer';
 import type { FineTuningConfiguration } from '../flags/fine-tuning-configuration.js';
 
-/** How the processes of a fine-tuning share a model and its data. */
+/** The layout in which the processes of a fine-tuning hold the model and its data. */
 export interface FineTuningLayout {
   readonly parallel: ParallelConfiguration;
   readonly recompute: Recomputation;
@@ -22,8 +22,8 @@ export interface FineTuningLayout {
 /**
  * Returns the layout and the recomputation that the flags request, with the same rules as in pretraining.
  *
- * @throws ConfigurationError with the codes of `parallelConfiguration`, `recomputeConfiguration` and
- *   schedules, MTL_BATCH_SIZE, `MTL_CUDA_GRAPHS` for spans
+ * @throws ConfigurationError with MTL_BATCH_SIZE, with MTL_CUDA_GRAPHS for a task with answer spans, or with
+ *   a code of `parallelConfiguration`, `recomputeConfiguration` or the pipeline schedules
  */
 export function fineTuningLayout(
   configuration: Pick<

@@ -5,7 +5,7 @@ import { writeFileAtomically } from '@mtl/errors/files';
 import { median } from '@mtl/pipeline/internal';
 import type { TaskMetrics } from './tasks.js';
 
-/** The scores of a model on a set. */
+/** A model's scores on one evaluated set. */
 export interface SetResult extends TaskMetrics {
   /** Mean loss over the samples, in nats. */
   readonly loss: number;
@@ -29,7 +29,7 @@ export interface SeedResult {
   readonly isDone: boolean;
 }
 
-/** Returns the results of a seed from an interrupted run; undefined if there are none. */
+/** Returns the results that an interrupted run stored for a seed; undefined if there are none. */
 export function readSeedResult(path: string): SeedResult | undefined {
   if (!existsSync(path)) return undefined;
   try {
@@ -44,7 +44,7 @@ export function readSeedResult(path: string): SeedResult | undefined {
   }
 }
 
-/** Writes JSON for users, and for a resumed run. */
+/** Writes a result as JSON, for users to read and for resumed runs. */
 export function writeResult(path: string, result: unknown): void {
   mkdirSync(dirname(path), { recursive: true });
   writeFileAtomically(path, [`${JSON.stringify(result, undefined, 2)}\n`]);
@@ -68,8 +68,8 @@ export function medianResult(seeds: readonly SeedResult[]): Readonly<Record<stri
   );
 }
 
-/** Returns the folder with the checkpoints and results of a seed. */
+/** Returns the path of the folder with the checkpoints and results of a seed. */
 export const seedDirectory = (save: string, seed: number): string => join(save, `seed-${seed}`);
 
-/** Returns the file with the results of a seed. */
+/** Returns the path of the file with the results of a seed. */
 export const resultPath = (directory: string): string => join(directory, 'result.json');

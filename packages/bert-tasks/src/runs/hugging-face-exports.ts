@@ -29,8 +29,8 @@ export interface HuggingFaceExportsOptions {
 }
 
 /**
- * Writes fine-tuned models as directories of the transformers library, for --save-hf. Only the first rank
- * uses this class.
+ * Writes fine-tuned models in the format of the transformers library, for --save-hf. Only the first rank uses
+ * this class.
  */
 export class HuggingFaceExports {
   readonly #options: HuggingFaceExportsOptions;
@@ -133,5 +133,8 @@ export class HuggingFaceExports {
 /** Returns the path of the file in which the first rank records the export of a seed. */
 const notePath = (save: string, seed: number): string => join(seedDirectory(save, seed), 'save-hf.txt');
 
-/** Returns the text that records an export to a directory. It does not depend on the working directory. */
+/**
+ * Returns the string that records an export to `directory`. The string does not depend on the working
+ * directory.
+ */
 const formatNote = (directory: string): string => `${resolve(directory)}\n`;

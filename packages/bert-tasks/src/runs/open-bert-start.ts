@@ -15,8 +15,8 @@ export interface BertStart {
   readonly model: BertModelConfiguration;
   readonly tokenizer: Tokenizer;
   /**
-   * Returns true if the model has values for a parameter. The global shape is given if it may differ from the
-   * model's.
+   * Returns true if the model has values for the given parameter. For the head of a task, a checkpoint must
+   * also have the same global shape.
    */
   readonly has: (parameter: Pick<LogicalTensor, 'name' | 'globalShape'>) => boolean;
   /** Fills the tensors for which the model has values. */
@@ -28,7 +28,9 @@ type Found = Omit<BertStart, 'tokenizer'> & { readonly tokenizer: TokenizerOptio
 export interface OpenBertStartOptions {
   readonly start: StartConfiguration;
   readonly task: BertTask;
-  /** The sequence length in tokens, and the number of positions of a model from scratch. */
+  /**
+   * The sequence length in tokens, which is also the number of position embeddings of a model from scratch.
+   */
   readonly sequenceLength: number;
   readonly onNotice: (notice: string) => void;
 }
@@ -93,7 +95,7 @@ async function openCheckpoint(load: string, options: OpenBertStartOptions): Prom
     path,
     model: saved.model,
     tokenizer: saved.tokenizer,
-    // the head of another task may have the same name but another shape
+    // the head of a different task may have the same name but not the same shape
     has: ({ name, globalShape }) =>
       !isOptimizerTensor(name) &&
       (/_head\./.test(name) ? shapes.get(name) === `${globalShape}` : shapes.has(name)),
@@ -113,7 +115,7 @@ async function openHuggingFace(directory: string, { start, task }: OpenBertStart
   };
 }
 
-/** Returns a model with the architecture of the original BERT, with the sizes from the flags. */
+/** Returns a model that has the architecture of the original BERT and the sizes that the flags give. */
 function fromScratch({ start, sequenceLength }: OpenBertStartOptions, tokenizer: Tokenizer): Found {
   const { numLayers, hiddenSize, numAttentionHeads, layerNormPlacement } = start.scratch!;
   return {

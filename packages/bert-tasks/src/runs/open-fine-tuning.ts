@@ -48,7 +48,7 @@ import type { OpenedTask } from './tasks.js';
 export interface OpenReportersOptions {
   readonly seed: number;
   readonly resumeIteration: number;
-  /** The log of the run; only on the first rank, and only if the seed has a folder. */
+  /** The log of the run. Defined only on the first rank, and only if the seed has a folder. */
   readonly log: RunLog | undefined;
 }
 
@@ -61,13 +61,13 @@ export interface OpenFineTuningOptions {
   readonly bertTask: BertTask;
   readonly layout: FineTuningLayout;
   readonly task: OpenedTask;
-  /** Returns checksums of the task's files (`fingerprintsOfTask`). All seeds share them. */
+  /** Returns checksums of the task's files (see `fingerprintsOfTask`). All seeds share them. */
   readonly fingerprints: () => RunStart['datasets'];
   readonly processes: TrainingProcesses;
   readonly job: Job;
-  /** The number of threads for this rank's kernels, with the reason for this number. */
+  /** How many threads this rank's kernels use, and why. */
   readonly threads: ThreadChoice;
-  /** Opens the reporters of steps; only rank 0 has any. */
+  /** Opens the reporters that receive the results of steps; only rank 0 has reporters. */
   readonly openReporters: (options: OpenReportersOptions) => Promise<RunReporters>;
   readonly onMessage: (text: string) => void;
   readonly onEpoch: (result: EpochResult) => void;
@@ -116,8 +116,8 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
       evaluate: {
         pipeline: part.pipeline,
         microBatchSize: configuration.microBatchSize,
-        // in a pipeline, an evaluation runs the number of micro-batches of a step at a time, because the
-        // schedule was made for this number
+        // in a pipeline, an evaluation groups its micro-batches by the number of micro-batches in a step,
+        // because the schedule was made for this number
         numMicroBatches: part.placement.length === 1 ? 1 : layout.numMicroBatches,
         isCut: isCut(options),
       },
@@ -198,7 +198,7 @@ async function loadStart(
   const held = loaded.filter(({ slices }) => slices.every(({ start, end }) => start < end));
   await start.load(held);
   optimizer.refreshModel();
-  // counted over the complete model, on all ranks
+  // the parameters are counted over the complete model, on all ranks
   const all = bertTaskParameters(model, bertTask);
   const numParameters = all.reduce((sum, { globalShape }) => sum + countElements(globalShape), 0);
   const fresh = all.filter((parameter) => !start.has(parameter)).map(({ name }) => name);
@@ -265,7 +265,7 @@ function notesOfData(
   return notesOfTaskData(fingerprints(), { start, path: loaded.path });
 }
 
-/** Returns notes if the task's files differ from the files of an earlier start. */
+/** Returns notes if the task's files differ from the files that an earlier start of the run recorded. */
 export function notesOfTaskData(
   [train, ...others]: RunStart['datasets'],
   { start, path }: { readonly start: RunStart; readonly path: string },

@@ -122,7 +122,7 @@ interface EvaluateTaskSetOptions {
    * number.
    */
   readonly numMicroBatches: number;
-  /** True if micro-batches are truncated to their longest row (`withoutPadding`). */
+  /** True if micro-batches are truncated to their longest row (see `withoutPadding`). */
   readonly isCut: boolean;
 }
 
@@ -134,15 +134,15 @@ interface EvaluatedTaskSet {
   readonly predictions: readonly JsonValue[];
 }
 
-/** The predictions for a section of a set, which the ranks of a batch share compute. */
+/** The predictions for a section of a set, computed by the ranks that have one share of the batch. */
 interface PartOfSet {
   readonly lossSum: number;
   readonly predictions: readonly JsonValue[];
 }
 
 /**
- * Predicts all examples of a set. The ranks that share a part of the batch compute a contiguous section of
- * the set. Every process must call it, and receives the same result.
+ * Predicts all examples of a set. Ranks with the same share of the batch compute one contiguous section of
+ * the set together. Every process must call it, and receives the same result.
  */
 async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<EvaluatedTaskSet> {
   const { set, processes } = options;
@@ -174,8 +174,8 @@ async function evaluatePart(
   const results: { readonly lossSum: number; readonly logits: readonly Float32Array[] }[] = [];
   const samples = set.findSamples(own);
   const size = numMicroBatches * microBatchSize;
-  // ranks that shard parameters gather values together, so every rank runs the number of passes of the rank
-  // with the most samples
+  // ranks that shard parameters gather values together, so all ranks run the same number of forward passes:
+  // enough for the rank with the most samples
   const numRounds = Math.max(...all.map((part) => Math.ceil(countSamples(set.findSamples(part)) / size)));
   for (let round = 0; round < numRounds; round++) {
     const from = samples.from + round * size;
@@ -260,7 +260,7 @@ interface TaskBatchesOptions {
   readonly globalBatchSize: number;
   readonly microBatchSize: number;
   readonly shareOfBatch: ShareOfBatch;
-  /** True if micro-batches are truncated to their longest row (`withoutPadding`). */
+  /** True if micro-batches are truncated to their longest row (see `withoutPadding`). */
   readonly isCut: boolean;
 }
 

@@ -38,9 +38,9 @@ export interface IndexRange {
 export type TaskMetrics = Readonly<Record<string, number>>;
 
 /**
- * Examples on which a model is evaluated. An example has one sample, or several consecutive ones (the windows
- * of a question). Its prediction is computed from the logits of all its samples. Predictions are JSON, so
- * that ranks can send them to each other.
+ * Examples on which a model is evaluated. An example has one sample, or several consecutive samples (the
+ * windows of a question). Its prediction is computed from the logits of all its samples. Predictions are
+ * JSON, so that ranks can send them to each other.
  */
 export interface TaskSet<Prediction extends JsonValue = JsonValue> {
   /** The name of the set: the file's name without its extension, for example `dev_matched`. */
@@ -51,12 +51,12 @@ export interface TaskSet<Prediction extends JsonValue = JsonValue> {
   /** True if the examples have labels, so predictions can be scored. */
   readonly hasLabels: boolean;
   findSamples(examples: IndexRange): IndexRange;
-  /** Returns the predictions for some examples from the logits of their samples, in order. */
+  /** Returns the predictions for the given examples from the logits of their samples, in order. */
   predict(examples: IndexRange, logits: readonly Float32Array[]): Prediction[];
   /** Returns the scores of the predictions for all examples. */
   metrics(predictions: readonly Prediction[]): TaskMetrics;
   /**
-   * Writes the predictions for all examples into a folder, in the task's format; returns the paths of the
+   * Writes the predictions for all examples into `directory`, in the task's format. Returns the paths of the
    * files.
    */
   write(predictions: readonly Prediction[], directory: string): readonly string[];
@@ -73,18 +73,18 @@ export interface OpenedTask {
 
 interface TaskKind {
   readonly bertTask: BertTask;
-  /** Names of the classes of a classification, as in its files, in order. */
+  /** The class names of a classification task, in the order and spelling of its files. */
   readonly labels?: readonly string[];
-  /** Tokens of a sequence if no flag gives the number. */
+  /** The sequence length in tokens if no flag gives one. */
   readonly sequenceLength: number;
-  /** Returns the name of a set from its file or folder. */
+  /** Returns the name of a set, given the path of its file or folder. */
   readonly setName: (path: string) => string;
   readonly open: (options: OpenTaskOptions) => OpenedTask;
 }
 
 const classes = (numClasses: number): BertTask => ({ kind: 'classification', numClasses });
 
-/** The tasks, with the properties that do not depend on files. */
+/** For each task, the properties that do not depend on its files. */
 export const fineTuningTasks: Readonly<Record<FineTuningTaskName, TaskKind>> = {
   mnli: {
     bertTask: classes(glueTasks.MNLI.labels.length),
@@ -117,7 +117,7 @@ interface OpenTaskOptions {
   readonly spans: SpanConfiguration;
 }
 
-/** Returns the name of a set from its file or folder. */
+/** Returns the name of a set, given the path of its file or folder. */
 function setName(path: string): string {
   return basename(path).replace(/\.(tsv|json)$/, '');
 }
@@ -255,8 +255,8 @@ function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): Ope
 }
 
 /**
- * Returns the name of a split of RACE, such as `dev`; for only one half of a split, a name such as
- * `dev-high`.
+ * Returns the name of a split of RACE, such as `dev`. If the path is only one half of a split, the name
+ * contains the half, as in `dev-high`.
  */
 function raceSetName(path: string): string {
   const name = basename(path);
@@ -367,7 +367,7 @@ function computeMetrics(examples: SpanExamples, predictions: readonly SpanPredic
   };
 }
 
-/** Returns the index of the largest value; of equal values the first. */
+/** Returns the index of the largest value, or of the first of several equally large values. */
 function findLargest(values: ArrayLike<number>): number {
   let best = 0;
   for (let index = 1; index < values.length; index++) if (values[index]! > values[best]!) best = index;

@@ -28,7 +28,7 @@ const changing = {
   list: ['append', 'clear', 'pop', 'reverse', 'insert', 'sort', 'extend', 'remove'],
 };
 
-/** Returns the undefined value for an attribute that templates may not read. */
+/** Returns the Undefined value for an attribute that templates may not read. */
 const unsafe = (value: Value, name: string): Undefined =>
   new Undefined(`access to attribute '${name}' of '${typeName(value)}' object is unsafe.`);
 
@@ -86,7 +86,7 @@ function attribute(value: Value, name: string, runtime: Runtime): Value | undefi
   return undefined;
 }
 
-/** Returns true if Python objects in general have an attribute with this name. */
+/** Returns true if `name` is an attribute that all Python objects have. */
 const hasInternal = (name: string): boolean =>
   [
     '__class__',

@@ -45,7 +45,7 @@ export class Evaluator implements Runtime {
     return test(value, args, this);
   }
 
-  /** Applies a filter to the expression before it, or to `text`, the text of a filter block. */
+  /** Applies a filter to the expression before it, or, in a filter block, to `text`, the block's text. */
   filter({ of, name, args }: FilterNode, scope: Scope, text?: string): Value {
     const value =
       of === undefined ? text! : of.kind === 'filter' ? this.filter(of, scope, text) : this.value(of, scope);

@@ -50,7 +50,7 @@ const xmlattr: Filter = (value, args, runtime) => {
 
 const none = { positional: [], named: new Map() };
 
-/** Returns a filter that always throws. It replaces a filter of Jinja that chat templates cannot use. */
+/** Returns a filter that always throws. It replaces a Jinja filter that chat templates cannot use. */
 const refused =
   (name: string, why: string): Filter =>
   () => {

@@ -45,7 +45,7 @@ function formatValue(value: Value, text: string, runtime: Runtime): string {
   if (typeof value === 'number') return floatFormat(value, how, runtime);
   if (typeof value === 'bigint' || typeof value === 'boolean') {
     const number = BigInt(value);
-    // Python formats a bool without a format type as the text `True` or `False`.
+    // Python formats a bool without a format type as the string `True` or `False`.
     if ('eEfFgG%'.includes(type ?? 'd')) return floatFormat(Number(number), how, runtime);
     return integerFormat(number, how, { text, runtime });
   }
@@ -151,8 +151,8 @@ class Formatter {
   readonly #args: CallArguments;
   readonly #runtime: Runtime;
   /**
-   * The number of the next field that has neither name nor number. Undefined after the format has used an
-   * explicit number.
+   * The index for the next field that has neither a name nor an index. Undefined once the format has used an
+   * explicit index.
    */
   #next: number | undefined = 0;
 

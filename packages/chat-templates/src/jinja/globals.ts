@@ -130,7 +130,7 @@ class Cycler extends PythonObject {
   };
 }
 
-/** An object that returns an empty text at the first call, then its separator. */
+/** An object that returns an empty string at the first call, then its separator. */
 class Joiner extends PythonObject {
   readonly typeName = 'Joiner';
   readonly #separator: string;

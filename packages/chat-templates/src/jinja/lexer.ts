@@ -20,14 +20,14 @@ interface Token {
   readonly line: number;
 }
 
-/** White space of Python's str.isspace and of \s in its regular expressions. */
+/** The characters that Python's str.isspace, and \s in its regular expressions, treat as white space. */
 export const whitespace =
   '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 
 const space = `[${whitespace}]`;
 const oneSpace = new RegExp(space);
 
-/** Returns the length that a text has without the white space at its end. */
+/** Returns the length of `text` without the white space at its end. */
 export function endOfText(text: string): number {
   let end = text.length;
   while (end > 0 && oneSpace.test(text[end - 1]!)) end -= 1;
@@ -57,7 +57,7 @@ const closing: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}'
 /**
  * Returns the tokens of a template. As in the transformers library, `trim_blocks` removes the line break
  * after a block, and `lstrip_blocks` the white space before a block on its line.
- * @throws TemplateError with the line
+ * @throws TemplateError, which contains the line
  */
 export function tokenize(template: string): readonly Token[] {
   return new Lexer(template.replace(/\r\n?/g, '\n').replace(/\n$/, '')).tokens();
@@ -217,7 +217,7 @@ const simple: Readonly<Record<string, string>> = {
 };
 const escapes = /\\(?:([0-7]{1,3})|x([\da-fA-F]{2})|u([\da-fA-F]{4})|U([\da-fA-F]{8})|(.))/gsu;
 
-/** Returns the value of a string in Python's source, with its escapes resolved. */
+/** Resolves the escapes in a string literal of Python source code. */
 function unescaped(text: string, line: number): string {
   if (!text.includes('\\')) return text;
   return text.replace(escapes, (whole, octal, byte, short, long, other: string | undefined) => {
@@ -234,7 +234,7 @@ function unescaped(text: string, line: number): string {
   });
 }
 
-/** The maximum nesting of expressions and blocks in a template. */
+/** The maximum nesting depth of expressions and blocks in a template. */
 const maximumNesting = 200;
 
 /** The tokens of a template, read one after the other. */
@@ -292,7 +292,7 @@ export class TokenStream {
     throw new TemplateError(message, line);
   }
 
-  /** Parses a nested construct, and counts the nesting. */
+  /** Parses a nested construct, and counts the nesting depth. */
   nested<T>(parse: () => T): T {
     this.#nesting += 1;
     if (this.#nesting > maximumNesting) this.fail('is nested too deeply');
@@ -316,6 +316,6 @@ const described: Readonly<Record<TokenType, string>> = {
   end: 'end of template',
 };
 
-/** Returns a token for messages: the token's text if it has one, otherwise its type. */
+/** Returns the description of a token for messages: the token's text if it has one, otherwise its type. */
 export const describe = ({ type, text }: Token): string =>
   type === 'name' || type === 'operator' ? text : described[type];

@@ -58,7 +58,7 @@ export type Target =
   | { readonly kind: 'tuple'; readonly items: readonly Target[] }
   | { readonly kind: 'namespace'; readonly name: string; readonly attribute: string };
 
-/** Parameters and body of a macro or call block. */
+/** The parameters and the body of a macro or call block. */
 export interface Routine {
   readonly parameters: readonly { readonly name: string; readonly fallback: Expression | undefined }[];
   readonly body: readonly Statement[];

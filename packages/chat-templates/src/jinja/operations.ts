@@ -20,8 +20,8 @@ import {
 } from './values.js';
 
 /**
- * The maximum number of bits of an int. Operations on larger ints would be slow. Python refuses to print ints
- * of a quarter of these bits.
+ * The maximum number of bits of an int. Operations on larger ints would be slow. Python already refuses to
+ * print ints with a quarter of these bits.
  */
 const maximumBits = 65_536;
 
@@ -41,7 +41,7 @@ export function isTrue(value: Value): boolean {
 const isNumber = (value: Value): value is boolean | bigint | number =>
   typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean';
 
-/** Returns a bool as an int, as Python does in arithmetic; other numbers unchanged. */
+/** Returns a bool as an int, as Python does in arithmetic. Returns other numbers unchanged. */
 const convertNumber = (value: boolean | bigint | number): bigint | number =>
   typeof value === 'boolean' ? BigInt(value) : value;
 
@@ -116,7 +116,7 @@ export function isLess(left: Value, right: Value, runtime: Runtime, operator = '
 }
 
 /**
- * Compares texts by code points, as Python does. JavaScript compares UTF-16 units, whose order can differ.
+ * Compares strings by code points, as Python does. JavaScript compares UTF-16 units, whose order can differ.
  */
 function compareTexts(left: string, right: string): number {
   let at = 0;
@@ -205,7 +205,7 @@ export function compare(operator: ComparisonOperator, left: Value, right: Value,
 const isOrdered = (left: Value, right: Value): boolean =>
   !(isNumber(left) && isNumber(right) && (Number.isNaN(left) || Number.isNaN(right)));
 
-/** Computes `left + right` and the other arithmetic operations. */
+/** Computes an arithmetic operation that `operator` names, such as `left + right`. */
 export function operate(operator: ArithmeticOperator, left: Value, right: Value, runtime: Runtime): Value {
   if (operator === '%' && isText(left)) return formatPercent(left, right, runtime);
   for (const value of [left, right]) if (value instanceof Undefined) throw new TemplateError(value.message);
@@ -243,11 +243,11 @@ function add(left: Value, right: Value, runtime: Runtime): Value {
   throw unsupported('+', left, right);
 }
 
-/** Concatenates texts. If one of the texts is HTML already (`Markup`), the other texts are escaped. */
+/** Concatenates strings. If one of the strings is HTML already (`Markup`), the other strings are escaped. */
 export function concatenate(texts: readonly (string | Markup)[], runtime: Runtime): string | Markup {
   const isHtml = texts.some((text) => text instanceof Markup);
   const parts = texts.map((text) => (isHtml ? escapedHtml(text) : plain(text)));
-  // JavaScript shares the memory of the longest text instead of copying it, so the longest text is not
+  // JavaScript shares the memory of the longest string instead of copying it, so the longest string is not
   // counted
   const lengths = parts.map(({ length }) => length);
   runtime.budget.characters(lengths.reduce((sum, one) => sum + one, 1) - Math.max(...lengths));
@@ -430,5 +430,5 @@ export function isIdentical(left: Value, right: Value): boolean {
   return typeof left === typeof right && Object.is(left, right);
 }
 
-/** Returns the text that `hashKey` computes for a value: equal values have the same text. */
+/** Returns the string that `hashKey` computes for a value: equal values have the same string. */
 export const computeKey = (value: Value): string => keyed(() => hashKey(value));

@@ -11,8 +11,8 @@ export interface ParsedTemplate {
 
 /**
  * Parses a template.
- * @throws TemplateError with the line; also for a template that uses other templates (`include`, `import`,
- *   `extends`)
+ * @throws TemplateError, which contains the line; also for a template that uses other templates (`include`,
+ *   `import`, `extends`)
  */
 export function parseTemplate(text: string): ParsedTemplate {
   return new TemplateParser(new TokenStream(tokenize(text))).parse();

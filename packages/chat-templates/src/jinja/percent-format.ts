@@ -111,7 +111,9 @@ function converted(value: Value, how: Conversion, runtime: Runtime): string {
   return padded(sign, text, { flags: hasDigits ? flags : flags.replace('0', ''), width }, runtime);
 }
 
-/** Returns the magnitude of a float as text in one of the formats e, f and g, or their capital letters. */
+/**
+ * Returns the magnitude of a float as a string in one of the formats e, f and g, or their capital letters.
+ */
 export function magnitudeText(
   number: number,
   how: { readonly type: string; readonly precision: number | undefined; readonly keepsZeros: boolean },
@@ -168,7 +170,7 @@ function character(value: Value): string {
 
 const first = (text: string, count: number): string => Array.from(text).slice(0, count).join('');
 
-/** Returns a text whose characters beyond ASCII are escaped, as `ascii()` does. */
+/** Returns `text` with all characters beyond ASCII escaped, as `ascii()` does. */
 export function asAscii(text: string): string {
   return text.replace(/[\x80-\u{10ffff}]/gu, (one) => {
     const code = one.codePointAt(0)!;
@@ -232,8 +234,8 @@ export function fixedText(value: number, precision: number, { budget }: Runtime)
 }
 
 /**
- * Returns the digits of a magnitude in scientific notation, and its exponent of ten. The digits have one
- * digit before the decimal point.
+ * Returns the digits of a magnitude in scientific notation, and its exponent of ten. The first digit stands
+ * before the decimal point.
  */
 function scientific(
   value: number,
@@ -256,7 +258,7 @@ const withPoint = (digits: string, at: number): string =>
 const exponentText = (exponent: number): string =>
   `e${exponent < 0 ? '-' : '+'}${String(Math.abs(exponent)).padStart(2, '0')}`;
 
-/** Returns the magnitude of a finite float as `1.25e+02`. */
+/** Returns the magnitude of a finite float in the form `1.25e+02`. */
 function exponentialText(value: number, precision: number, { budget }: Runtime): string {
   budget.characters(precision + 400);
   const { digits, exponent } = scientific(value, precision);

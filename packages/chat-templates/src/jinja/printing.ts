@@ -13,7 +13,7 @@ import {
   type Value,
 } from './values.js';
 
-/** The maximum number of decimal digits of an int that Python converts to text. */
+/** The maximum number of decimal digits of an int that Python converts to a string. */
 export const maximumDigits = 4300;
 
 /** Computes `str(value)`. */
@@ -69,7 +69,7 @@ export function integerText(value: bigint, { budget }: Runtime): string {
 const separated = (texts: readonly string[]): readonly string[] =>
   texts.flatMap((text, index) => (index === 0 ? [text] : [', ', text]));
 
-/** Concatenates texts, and counts their characters in the budget. */
+/** Concatenates strings, and counts their characters in the budget. */
 export function joined(texts: readonly string[], { budget }: Runtime): string {
   budget.step(texts.length);
   for (const { length } of texts) budget.characters(length);
@@ -94,14 +94,14 @@ function escapedCode(character: string): string {
   return `\\${letter}${code.toString(16).padStart(width as number, '0')}`;
 }
 
-/** Returns the characters of a text. As in Python, a character is a code point. */
+/** Returns the characters of `text`. As in Python, a character is a code point. */
 export function characters(text: string, { budget }: Runtime): readonly string[] {
   budget.characters(text.length);
   budget.step(Math.ceil(text.length / 4));
   return isPlane0(text) ? text.split('') : Array.from(text);
 }
 
-/** Returns true if each UTF-16 unit of a text is one code point. */
+/** Returns true if each UTF-16 unit of `text` is one code point. */
 export const isPlane0 = (text: string): boolean => !/[\ud800-\udfff]/.test(text);
 
 /** Computes `len(text)`. */
@@ -114,7 +114,7 @@ export function countCharacters(text: string, { budget }: Runtime): number {
 }
 
 const notSpace = new RegExp(`[^${whitespace}]`);
-/** Returns the length of the white space at the start of a text. */
+/** Returns the length of the white space at the start of `text`. */
 export const startOfText = (text: string): number => {
   const at = text.search(notSpace);
   return at < 0 ? text.length : at;

@@ -28,7 +28,7 @@ interface RendererOptions {
 }
 
 /**
- * How the statements of a body end: all of them have run, or a `break` or `continue` of the enclosing loop
+ * How the statements of a body end: all statements have run, or a `break` or `continue` of the enclosing loop
  * has ended them.
  */
 type Ending = 'end' | 'break' | 'continue';
@@ -278,7 +278,7 @@ class Loop extends PythonObject {
   #changed: Tuple | undefined;
   override readonly call: (args: CallArguments) => Value;
 
-  /** @param again renders the loop with other items, for a recursive loop; otherwise undefined */
+  /** @param again renders the loop with different items, for a recursive loop; otherwise undefined */
   constructor(
     items: readonly Value[],
     options: {
@@ -345,7 +345,7 @@ class Loop extends PythonObject {
   }
 }
 
-/** The arguments of a macro, by the names of its parameters; undefined for a missing argument. */
+/** A macro call's arguments, keyed by parameter name; undefined for a parameter without an argument. */
 type MacroArguments = ReadonlyMap<string, Value | undefined>;
 
 /** A macro, or the body of a call block (`caller`). */
@@ -417,16 +417,19 @@ class Macro extends PythonObject {
   }
 }
 
-/** A template in Jinja with the settings of the transformers library. A budget makes every rendering end. */
+/**
+ * A Jinja template, rendered with the Jinja settings of the transformers library. A budget limits the
+ * resources of every rendering.
+ */
 export class Template {
   readonly #parsed: ParsedTemplate;
 
-  /** @throws TemplateError for text that is not Jinja, with the line */
+  /** @throws TemplateError, which contains the line, if `text` is not valid Jinja */
   constructor(text: string) {
     this.#parsed = parseTemplate(text);
   }
 
-  /** True if the template marks the assistant's text (`{% generation %}`). */
+  /** True if the template marks the assistant's text with `{% generation %}`. */
   get hasGeneration(): boolean {
     return this.#parsed.hasGeneration;
   }

@@ -1,11 +1,11 @@
 import type { CallArguments, Value } from './values.js';
 
-/** The state of one rendering, which operations, filters and functions share. */
+/** The state that operations, filters and functions share during one rendering. */
 export interface Runtime {
   readonly budget: Budget;
   /**
-   * Returns true if printing this list or dict is an error, because a model would learn its printed form as
-   * text.
+   * Returns true if printing this list or dict is an error, because a model would otherwise learn the printed
+   * form as text.
    */
   readonly hasNoText: (value: object) => boolean;
   /** Computes `value.name`. */
@@ -22,7 +22,7 @@ export interface Runtime {
 const maximumSteps = 5_000_000;
 /** The maximum number of characters that one rendering may make or read, including its result. */
 const maximumCharacters = 2 ** 28;
-/** The maximum nesting of nodes and of macro calls. */
+/** The maximum nesting depth of nodes and of macro calls. */
 const maximumDepth = 1000;
 
 /**
@@ -37,7 +37,7 @@ export class Budget {
 
   /**
    * Counts steps.
-   * @throws TemplateError if rendering has taken too many
+   * @throws TemplateError if rendering has taken too many steps
    */
   step(count = 1): void {
     this.#steps += count;
@@ -46,7 +46,7 @@ export class Budget {
 
   /**
    * Counts characters that rendering is about to make, or has read.
-   * @throws TemplateError if rendering has made or read too many
+   * @throws TemplateError if rendering has made or read too many characters
    */
   characters(count: number): void {
     this.#characters += count;
@@ -68,8 +68,8 @@ const tooMuch = (limit: number, what: string): TemplateError =>
   new TemplateError(`takes more than ${limit.toLocaleString('en-US')} ${what}`);
 
 /**
- * An error of a template or of its variables. The message equals the message of Python's Jinja if Python has
- * this error.
+ * An error of a template or of its variables. If Python's Jinja reports the same error, the message is also
+ * the same.
  */
 export class TemplateError extends Error {
   /**

@@ -22,8 +22,8 @@ import {
 } from './values.js';
 
 /**
- * Returns a function that looks up a path, such as `function.name` or `0`, in a value. The path null means
- * the value itself.
+ * Returns a function that looks up a path, such as `function.name` or `0`, in a value. For the path null, the
+ * function returns the value itself.
  */
 export function attributeGetter(
   path: Value,
@@ -49,7 +49,7 @@ export function attributeGetter(
   };
 }
 
-/** Sorts as Python's `sorted` does: equal values keep their order, also with `isReverse`. */
+/** Sorts as Python's `sorted` does: equal values keep their order, even if `isReverse` is true. */
 function sorted(
   values: readonly Value[],
   { keyOf: key, isReverse }: { readonly keyOf: (value: Value) => Value; readonly isReverse: boolean },
@@ -252,7 +252,7 @@ const reverse: Filter = (value, args, runtime) => {
   return isLazy ? new Generator(reversed) : reversed;
 };
 
-/** The filters of lists and dicts, by name. */
+/** The filters of lists and dicts, keyed by name. */
 export const sequenceFilters: Readonly<Record<string, Filter>> = {
   sort,
   dictsort,

@@ -57,7 +57,7 @@ interface Slice {
   readonly by: bigint;
 }
 
-/** Returns the start, the end and the step of a slice of `length` elements. */
+/** Returns the start, the end and the step of a slice, given a sequence of `length` elements. */
 function computeRange(length: number, { start, stop, by }: Slice) {
   const isBackward = by < 0n;
   const [least, most] = isBackward ? [-1, length - 1] : [0, length];
@@ -69,7 +69,7 @@ function computeRange(length: number, { start, stop, by }: Slice) {
   return {
     first: clamped(start, isBackward ? most : least),
     end: clamped(stop, isBackward ? least : most),
-    // no text or list is as long as 2^31, so larger steps have the same effect as 2^31
+    // no string or list is as long as 2^31, so larger steps have the same effect as 2^31
     step: by > 2n ** 31n ? 2 ** 31 : by < -(2n ** 31n) ? -(2 ** 31) : Number(by),
   };
 }

@@ -1,6 +1,6 @@
 import { whitespace } from './lexer.js';
 
-// Letters that consist of two signs, such as Ǆ. Their title case (ǅ) is a separate character.
+// Single characters that combine two letters, such as Ǆ. Their title case (ǅ) is a separate character.
 const titles = new Map<string, string>(
   ['Ǆǅǆ', 'Ǉǈǉ', 'Ǌǋǌ', 'Ǳǲǳ'].flatMap((letters) => {
     const [upper, title, lower] = Array.from(letters) as [string, string, string];
@@ -8,10 +8,10 @@ const titles = new Map<string, string>(
   }),
 );
 const georgian = /^[\u10d0-\u10fa\u10fd-\u10ff]$/;
-// Greek letters with a small iota below, in title case form or lower case.
+// Greek letters with a small iota below, in title case or lower case.
 const iota = /^[\u1f80-\u1faf\u1fb3\u1fbc\u1fc3\u1fcc\u1ff3\u1ffc]$/;
 
-/** Returns the form of a character at the start of a word in title case. */
+/** Returns the title-case form of `character`, which is used at the start of a word. */
 function findTitleCase(character: string): string {
   const known = titles.get(character);
   if (known !== undefined) return known;
@@ -22,11 +22,11 @@ function findTitleCase(character: string): string {
 }
 
 /**
- * Lower-cases all capitals except the first, for a letter with a capital form of several characters. Accents
- * do not change.
+ * Lower-cases `others`, the characters after `first` in an upper-case form of several characters. Accents do
+ * not change.
  */
 const lowered = (others: readonly string[], first: string): string =>
-  // The capital form of this letter has several characters, and the first is an apostrophe.
+  // An upper-case form that begins with an apostrophe keeps its other characters as they are.
   first === 'ʼ'
     ? others.join('')
     : others.map((one) => (one === 'Ι' ? '\u0345' : one.toLowerCase())).join('');
@@ -44,8 +44,8 @@ export function capitalized(characters: readonly string[]): string {
 }
 
 /**
- * Converts a text after a letter to lower case. `before` is this letter. It is needed because a sigma at the
- * end of a word, after a letter, has another form.
+ * Converts `text` to lower case. `before` is the character in front of it, which is needed because a sigma at
+ * the end of a word, after a letter, has a different lower-case form.
  */
 const tail = (before: string, text: string): string =>
   text === ''
@@ -54,7 +54,10 @@ const tail = (before: string, text: string): string =>
 
 const cased = /[\p{Lowercase}\p{Uppercase}\p{Lt}]/u;
 
-/** Computes `text.title()`. A word begins after a character that has no upper and lower case. */
+/**
+ * Computes `text.title()`. A word begins after a character that has neither an upper-case nor a lower-case
+ * form.
+ */
 export function titled(characters: readonly string[]): string {
   let result = '';
   let word = '';
@@ -80,7 +83,7 @@ export const swapped = (characters: readonly string[]): string =>
     .map((one, index) => {
       if (/\p{Lowercase}/u.test(one)) return one.toUpperCase();
       if (one !== 'Σ') return /\p{Uppercase}/u.test(one) ? one.toLowerCase() : one;
-      // a sigma at the end of a word has another lower-case form, so the characters before and after the text
+      // a sigma at the end of a word has a different lower-case form, so the characters before and after it
       // are needed
       const [before, after] = [
         characters.slice(Math.max(0, index - 8), index),
@@ -99,11 +102,11 @@ export const folded = (characters: readonly string[]): string =>
     .join('');
 
 const all = (pattern: string) => new RegExp(`^(?:${pattern})+$`, 'u');
-/** Matches digits that `int` accepts, and other characters that count as digits. */
+/** Matches digits that `int` accepts, and the other characters for which `isdigit` returns true. */
 const digit =
   '[\\p{Nd}\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089\u2460-\u2468\u2474-\u247c\u2488-\u2490\u24ea\u24f5-\u24fd\u24ff\u2776-\u277e\u2780-\u2788\u278a-\u2792\u1369-\u1371\u19da]';
 
-/** The patterns that `text.isalpha()` and similar tests check, for texts that are not empty. */
+/** The patterns for `text.isalpha()` and similar tests. A string that matches the pattern passes the test. */
 const classes: Readonly<Record<string, RegExp>> = {
   isalpha: all('\\p{L}'),
   isdecimal: all('\\p{Nd}'),
@@ -116,7 +119,7 @@ const classes: Readonly<Record<string, RegExp>> = {
 };
 
 /**
- * Returns true if a text passes Python's test of this name: `isalpha`, `isupper` and so on; undefined for an
+ * Returns true if `text` passes the Python test `name`, such as `isalpha` or `isupper`; undefined for an
  * unknown name.
  */
 export function isOfKind(name: string, text: string): boolean | undefined {

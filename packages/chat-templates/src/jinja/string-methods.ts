@@ -38,10 +38,10 @@ export function stringMethod(
   });
 }
 
-// Methods that insert their arguments into the text; HTML text escapes these arguments.
+// Methods that insert their arguments into the string. If the string is HTML, these arguments are escaped.
 const escaping = new Set(['join', 'replace', 'center', 'ljust', 'rjust', 'format', 'format_map']);
 
-/** Escapes the arguments of a method of HTML text. */
+/** Escapes the arguments of a method that is called on an HTML string. */
 function escapedArguments({ positional, named }: CallArguments, runtime: Runtime): CallArguments {
   const escaped = (value: Value): Value => {
     if (isText(value)) return escapedHtml(value);
@@ -95,7 +95,7 @@ const splitting =
     return pieces(text, given, integerArgument(name, most, -1), runtime);
   };
 
-/** Reads the arguments of `count`, `find` and other methods that search in a part of the text. */
+/** Reads the arguments of `count`, `find` and other methods that search in a part of the string. */
 function searched(name: string, text: string, args: CallArguments, runtime: Runtime) {
   const [sought, start = null, end = null] = boundArguments(name, args, ['sub', 'start', 'end'], 1);
   const part =
@@ -162,8 +162,8 @@ export const centered = (text: string, width: number, runtime: Runtime): string 
   justified(text, { width, fill: ' ', before: computeHalf }, runtime);
 
 /**
- * Returns the number of characters on the left if `room` characters of padding are divided between left and
- * right. As in Python, an odd character goes to the left only if the width is odd, too.
+ * Returns how many of the `room` padding characters go to the left of the string. As in Python, an odd
+ * character goes to the left only if the width is odd, too.
  */
 const computeHalf = (room: number, width: number): number => (room >> 1) + (room & width & 1);
 
@@ -184,7 +184,7 @@ export function replaced(
       parts.push(character);
       at += character.length;
     }
-    // Here `old` is the empty text, which occurs before each character and at the end of the text.
+    // Here `old` is the empty string, which occurs before each character and at the end of `text`.
     const between = parts.length < limit ? parts.length + 1 : parts.length;
     budget.characters(between * by.length);
     return parts.map((part) => by + part).join('') + (between > parts.length ? by : '') + text.slice(at);
@@ -215,7 +215,7 @@ function runtimeSpaces(count: number, { budget }: Runtime): string {
   return ' '.repeat(count);
 }
 
-/** Concatenates the texts of a list, with `separator` between them. */
+/** Concatenates the strings in `values`, with `separator` between them. */
 function joinedBy(separator: string, values: readonly Value[], runtime: Runtime): string {
   const texts = values.map((value, index) => {
     if (isText(value)) return plain(value);

@@ -3,12 +3,12 @@ import { startOfText } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
 
 const spaces = new RegExp(`[${whitespace}]+`, 'g');
-/** Characters that end a line in Python, besides `\n` and `\r`. */
+/** The characters, other than `\n` and `\r`, that end a line in Python. */
 const separators = '\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029';
 const lineEnds = new RegExp(`\\r\\n|[\\n\\r${separators}]`, 'g');
 
 /**
- * Computes `text.split(separator, most)`. The separator null splits at white space.
+ * Computes `text.split(separator, most)`. If `separator` is null, splits at white space.
  * @param most the maximum number of splits; a negative number means all
  */
 export function split(
@@ -88,7 +88,7 @@ export function splitLines(text: string, keeps: boolean, { budget }: Runtime): r
   return lines;
 }
 
-/** Computes `text.partition(separator)`, or `text.rpartition(separator)`. */
+/** Computes `text.partition(separator)`, or `text.rpartition(separator)` if `isLast` is true. */
 export function partition(
   text: string,
   separator: string,
@@ -100,7 +100,7 @@ export function partition(
   return [text.slice(0, at), separator, text.slice(at + separator.length)];
 }
 
-/** Computes `text.strip(characters)` at the chosen sides. With null, it removes white space. */
+/** Computes `text.strip(characters)` at the chosen sides. If `characters` is null, removes white space. */
 export function strip(
   text: string,
   characters: string | null,

@@ -25,7 +25,7 @@ import {
 
 const wordStart = new RegExp(`([-${whitespace}({\\[<]+)`);
 
-/** Makes a filter from a function that changes a text. HTML text stays HTML. */
+/** Makes a filter from a function that changes a string. An HTML string stays HTML. */
 const changing =
   (name: string, change: (text: string, runtime: Runtime) => string): Filter =>
   (value, args, runtime) => {
@@ -165,7 +165,7 @@ const characterReferences: Readonly<Record<string, string>> = {
   nbsp: '\xa0',
 };
 
-/** Removes from a text everything between the delimiters `open` and `close`, including the delimiters. */
+/** Removes everything between the delimiters `open` and `close` from `text`, including the delimiters. */
 function without(text: string, open: string, close: string): string {
   const parts: string[] = [];
   let at = 0;
@@ -247,7 +247,7 @@ export const textFilters: Readonly<Record<string, Filter>> = {
   tojson: toJson,
 };
 
-/** Computes `a ~ b`: concatenates the values as texts. */
+/** Computes `a ~ b`: converts the values to strings and concatenates them. */
 export const concatenated = (values: readonly Value[], runtime: Runtime): string =>
   concatenate(
     values.map((value) => convertToText(value, runtime)),
@@ -268,7 +268,7 @@ const isSpace = new RegExp(`^${spaces}*$`);
 const pieces =
   /[\t\n\v\f\r ]+|(?<=[\p{L}\p{N}_!"'&.,?])-{2,}(?=[\p{L}\p{N}_])|[^\t\n\v\f\r ]+?(?:-(?:(?<=[\p{L}_]{2}-)|(?<=[\p{L}_]-[\p{L}_]-))(?=[\p{L}_]-?[\p{L}_])|(?=[\t\n\v\f\r ]|$)|(?<=[\p{L}\p{N}_!"'&.,?])(?=-{2,}[\p{L}\p{N}_]))/gu;
 
-/** Returns the lines of Python's `textwrap.wrap` for a text of one line. */
+/** Splits `text`, which contains no line breaks, into the same lines as Python's `textwrap.wrap`. */
 function wrapped(text: string, how: WrapOptions, runtime: Runtime): readonly string[] {
   if (how.width <= 0) throw new TemplateError(`invalid width ${how.width} (must be > 0)`);
   const found = how.breaksHyphens ? (text.match(pieces) ?? []) : text.split(atSpaces);
@@ -319,7 +319,7 @@ function breakIn(word: readonly string[], room: number, { breaksHyphens }: WrapO
 
 interface Layout {
   readonly ascii: boolean;
-  /** The text of one indentation level; undefined if all JSON is on one line. */
+  /** The string for one indentation level; undefined if all JSON is on one line. */
   readonly indent: string | undefined;
   readonly item: string;
   readonly key: string;

@@ -17,8 +17,8 @@ export type Value =
   | PythonObject;
 
 /**
- * A str that is HTML already (`| safe`). As in Python's markupsafe, other text is escaped when it is joined
- * to such a str.
+ * A str that is HTML already (`| safe`). As in Python's markupsafe, a str that is not HTML is escaped when it
+ * is joined to such a str.
  */
 export class Markup {
   readonly text: string;
@@ -41,9 +41,9 @@ export interface CallArguments {
   readonly named: ReadonlyMap<string, Value>;
 }
 
-/** An object of Python, such as a function or a range. */
+/** A Python object, such as a function or a range. */
 export abstract class PythonObject {
-  /** The name of the value's type in Python's messages. */
+  /** The type name that Python's messages use for the value. */
   abstract readonly typeName: string;
   /**
    * Returns Python's `repr` of the object. Undefined if the `repr` would contain a memory address, which
@@ -68,10 +68,10 @@ export class PythonFunction extends PythonObject {
   }
 }
 
-/** A missing value. It prints as an empty text and counts as false; most other uses are errors. */
+/** A missing value. It prints as an empty string and counts as false; most other uses are errors. */
 export class Undefined extends PythonObject {
   readonly typeName = 'Undefined';
-  /** The message of the error that using this value causes. */
+  /** The message of the error that is thrown when the value is used. */
   readonly message: string;
   constructor(message: string) {
     super();
@@ -202,8 +202,8 @@ const identities = new WeakMap<object, number>();
 let numIdentities = 0;
 
 /**
- * Returns a text that identifies a dict key: two values have the same text if and only if Python treats them
- * as the same key.
+ * Returns a string that identifies a dict key: two values have the same string if and only if Python treats
+ * them as the same key.
  * @throws UnhashableError for lists and dicts
  */
 export function hashKey(value: Value): string {
@@ -238,24 +238,26 @@ export class UnhashableError extends Error {
 
 export const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
 
-/** Returns true if a value is a str, be it plain text or HTML. */
+/** Returns true if a value is a str, either plain or HTML. */
 export const isText = (value: Value): value is string | Markup =>
   typeof value === 'string' || value instanceof Markup;
 
 /**
- * Returns a value, or `other()` if the value is undefined. The operator `??` would also replace None (null).
+ * Returns `value`, or `other()` if `value` is undefined. The operator `??` would also replace None (null).
  */
 export const valueOr = (value: Value | undefined, other: () => Value): Value =>
   value === undefined ? other() : value;
 
-/** An element of the result of `groupby`: a tuple with the names `grouper` and `list`. */
+/**
+ * An element of the result of `groupby`: a tuple whose elements are also its attributes `grouper` and `list`.
+ */
 export class Group extends Tuple {
   constructor(grouper: Value, list: Value) {
     super([grouper, list]);
   }
 }
 
-/** Returns the characters of a str that may count as HTML. */
+/** Returns `text` as a string, also if it is HTML (`Markup`). */
 export const plain = (text: string | Markup): string => (typeof text === 'string' ? text : text.text);
 
 const entities: Readonly<Record<string, string>> = {
@@ -266,11 +268,11 @@ const entities: Readonly<Record<string, string>> = {
   '"': '&#34;',
 };
 
-/** Returns a text as HTML: escaped, unless it counts as HTML already. */
+/** Returns `text` as HTML: escaped, unless it counts as HTML already. */
 export const escapedHtml = (text: string | Markup): string =>
   text instanceof Markup ? text.text : text.replace(/[&<>'"]/g, (character) => entities[character]!);
 
-/** Returns the name of a value's type in Python's messages. */
+/** Returns the type name that Python's messages use for the value. */
 export function typeName(value: Value): string {
   if (value === null) return 'NoneType';
   if (typeof value === 'boolean') return 'bool';

@@ -1,9 +1,12 @@
-/** The maximum number of decimal digits of an int that Python reads from text. */
+/** The maximum number of decimal digits of an int that Python parses. */
 const maximumDigits = 4300;
-/** The maximum nesting of lists and objects in JSON. */
+/** The maximum nesting depth of lists and objects in JSON. */
 const maximumDepth = 500;
 
-/** A JSON value with the distinctions that Python's `json.loads` makes; see `parseJson`. */
+/**
+ * A JSON value that keeps the distinctions of Python's `json.loads`, such as between int and float (see
+ * `parseJson`).
+ */
 export type JsonValue =
   | null
   | boolean
@@ -15,8 +18,8 @@ export type JsonValue =
   | ReadonlyMap<string, JsonValue>;
 
 /**
- * Parses JSON without loss. An object becomes a map in the order of the text, with any keys. An integer
- * beyond 2^53 becomes a bigint. A whole number that is written as a float (`2.0`, `1e3`) becomes a
+ * Parses JSON without loss. An object becomes a map whose keys may be any strings, in source order. An
+ * integer beyond 2^53 becomes a bigint. A whole number that is written as a float (`2.0`, `1e3`) becomes a
  * `PythonFloat`. As in Python's `json.loads`, NaN and Infinity are numbers.
  * @throws SyntaxError with the position
  */

@@ -23,7 +23,7 @@ export function checkpointName(iteration: number): string {
   return `iter_${String(iteration).padStart(7, '0')}`;
 }
 
-/** Returns the name of a directory that is not a checkpoint, for example `iter_0000123.saving`. */
+/** Returns the name of an unfinished directory (see `UnfinishedKind`), for example `iter_0000123.saving`. */
 export function unfinishedName(iteration: number, kind: UnfinishedKind): string {
   return `${checkpointName(iteration)}.${kind}`;
 }
@@ -63,7 +63,7 @@ export interface CheckpointListing {
 }
 
 /**
- * Lists the checkpoints of a directory by their manifests. A `replaced` checkpoint is also listed if its
+ * Reads the manifests in a directory and lists its checkpoints. A `replaced` checkpoint is also listed if its
  * replacement is missing, because the program was killed between the two renames.
  *
  * @returns undefined if the directory does not exist
@@ -120,7 +120,7 @@ const maxTrackerBytes = 4096;
 
 /**
  * Reads the tracker file of a directory. An unusable tracker file is not an error, because checkpoints can be
- * found without it.
+ * found without this file.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED if the file cannot be read
  */

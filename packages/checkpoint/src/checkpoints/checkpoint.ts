@@ -40,10 +40,10 @@ export class Checkpoint {
   }
 
   /**
-   * Opens the checkpoint at a path. Shards are not checked.
+   * Opens the checkpoint at `path`. Shards are not checked.
    *
    * @throws CheckpointError MTL_CHECKPOINT_CORRUPT if the manifest is missing or incomplete,
-   *   MTL_CHECKPOINT_VERSION if a later version of the format wrote it, MTL_CHECKPOINT_IO, _DENIED
+   *   MTL_CHECKPOINT_VERSION if its format version is newer than this library's, MTL_CHECKPOINT_IO, _DENIED
    */
   static async open(path: string): Promise<Checkpoint> {
     let text: string;

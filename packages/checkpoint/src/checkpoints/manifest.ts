@@ -43,7 +43,7 @@ function findDefect(value: unknown, path: string): string | undefined {
  * Checks that JSON can represent a checkpoint's state without loss. JSON.stringify would silently turn NaN
  * into null and drop undefined, and a resumed run would continue with wrong values. (The sign of -0 is lost.)
  *
- * @throws UsageError MTL_CHECKPOINT_STATE naming the member
+ * @throws UsageError MTL_CHECKPOINT_STATE, whose message names the member that JSON would change
  */
 export function checkJsonState(state: unknown): asserts state is JsonObject {
   const isObject = typeof state === 'object' && state !== null && !Array.isArray(state);
@@ -90,8 +90,8 @@ export interface ShardRecord {
 export interface Manifest {
   readonly iteration: number;
   /**
-   * The time of the save in milliseconds since 1970. It always increases within a directory, so it also
-   * defines the order of the checkpoints.
+   * When the checkpoint was saved, in milliseconds since 1970. The value always increases within a directory,
+   * so it also defines the order of the checkpoints.
    */
   readonly savedAtMs: number;
   /** The number of ranks that saved the checkpoint. */
@@ -115,7 +115,7 @@ const manifestFormat = 'mtl-checkpoint';
 const manifestVersion = 1;
 
 /**
- * Returns the SHA-256 of the content in the format of JSON.stringify, so that reformatting the file does not
+ * Returns the SHA-256 of the content as JSON.stringify writes it, so that reformatting the file does not
  * change it.
  */
 function manifestDigest(content: unknown): string {

@@ -6,8 +6,8 @@ import { systemCode, withIoErrors } from '../files/io-error.js';
 import { checkLiveness, maxOwnerBytes, newSaveOwner, parseSaveOwner, type SaveOwner } from './save-owner.js';
 
 /**
- * The interval between the heartbeats of an owner, and the age of the last heartbeat after which an owner
- * counts as dead.
+ * The interval between an owner's heartbeats, and the age of the last heartbeat after which an owner counts
+ * as dead, in milliseconds.
  */
 const heartbeatMs = 15_000;
 const silentMs = 5 * 60_000;
@@ -21,13 +21,13 @@ interface OwnDirectoryOptions {
   /** The directory to own. It is created if it does not exist. */
   readonly directory: string;
   /**
-   * The launcher's name of the job, which restarts do not change. Default: a job name that is unique to this
+   * The launcher's name for the job, which restarts do not change. Default: a job name that is unique to this
    * run.
    */
   readonly job?: string | undefined;
-  /** The number of times that the launcher has restarted the job. Default: 0. */
+  /** How often the launcher has restarted the job. Default: 0. */
   readonly restartCount?: number;
-  /** Receives a notice when the record of a silent owner on another machine is replaced. */
+  /** Receives a notice when the record of a silent owner on a different machine is replaced. */
   readonly onNotice?: (notice: string) => void;
 }
 
@@ -44,12 +44,12 @@ interface OwnerRecord {
  * record is `run_owner.N/owner.json` in the directory. The record is published by a rename, which fails if
  * record N exists. If several processes try to own a directory, exactly one succeeds.
  *
- * An owner on this machine is alive as long as its process exists (pid and start time). An owner on another
- * machine or in another container writes a heartbeat every 15 seconds, between two steps. After five minutes
- * without a heartbeat, it counts as dead. A later attempt of the same job replaces the owner at once, because
- * the launcher starts an attempt only after the previous attempt has ended. A living owner whose step takes
- * more than five minutes may be replaced. This owner finds another record before it publishes its next
- * checkpoint, and then fails.
+ * An owner on this machine is alive as long as its process exists (pid and start time). An owner on a
+ * different machine or in a different container writes a heartbeat every 15 seconds, between two steps. After
+ * five minutes without a heartbeat, it counts as dead. A later attempt of the same job replaces the owner at
+ * once, because the launcher starts an attempt only after the previous attempt has ended. A living owner
+ * whose step takes more than five minutes may be replaced. Before its next publication, such an owner finds
+ * the record of its successor, and fails.
  */
 export class OwnedDirectory {
   readonly #options: OwnDirectoryOptions;
@@ -71,7 +71,7 @@ export class OwnedDirectory {
   }
 
   /**
-   * Throws if another process owns the directory. For programs that save a single checkpoint.
+   * Throws if another process owns the directory. Used by programs that save a single checkpoint.
    *
    * @throws CheckpointError MTL_CHECKPOINT_OWNED
    */
@@ -84,7 +84,7 @@ export class OwnedDirectory {
 
   /**
    * Returns true if a running process owns a directory. The function writes no file, so the age of the last
-   * heartbeat from another machine is measured with this machine's clock.
+   * heartbeat from a different machine is measured with this machine's clock.
    *
    * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
    */
@@ -218,7 +218,7 @@ export class OwnedDirectory {
 
   /**
    * Writes a heartbeat. Writing the record again sets its modification time from the file system's clock, so
-   * that the clocks of hosts do not matter.
+   * that differences between the clocks of hosts do not matter.
    */
   async #signOfLife(): Promise<void> {
     try {
@@ -249,7 +249,10 @@ export class OwnedDirectory {
     }
   }
 
-  /** Returns the milliseconds since the last heartbeat, by the clock of the file system. */
+  /**
+   * Returns the number of milliseconds since the last heartbeat, measured by the file system's clock;
+   * undefined if the record was removed.
+   */
   async #silentFor(path: string): Promise<number | undefined> {
     const probe = join(this.directory, `run_owner.${this.#owner.token}.now`);
     try {
@@ -303,8 +306,8 @@ async function recordsIn(directory: string): Promise<OwnerRecord[]> {
 }
 
 /**
- * Returns the time of an owner's last write to its record (milliseconds since 1970), or undefined if the
- * record was removed.
+ * Returns when an owner last wrote its record, in milliseconds since 1970; undefined if the record was
+ * removed.
  */
 async function lastSignOfLife(path: string): Promise<number | undefined> {
   try {
@@ -326,17 +329,17 @@ async function readRecord(path: string): Promise<RunOwner | undefined> {
 /** A process that owns a directory of checkpoints for the duration of its run. */
 interface RunOwner extends SaveOwner {
   /**
-   * The launcher's name of the job, which restarts do not change. Without a launcher, a name made for this
-   * run.
+   * The launcher's name for the job, which restarts do not change. If there is no launcher, the name is made
+   * for this run.
    */
   readonly job: string;
-  /** The number of times that the launcher had restarted the job. */
+  /** How often the launcher had restarted the job when the owner started. */
   readonly restartCount: number;
   /** The time when the owner started, in ISO 8601. */
   readonly startedAt: string;
 }
 
-/** Returns the record for this process as the owner of a directory. */
+/** Returns a record that names this process as the owner of a directory. */
 function newRunOwner(options: { readonly job: string | undefined; readonly restartCount: number }): RunOwner {
   const owner = newSaveOwner({ job: options.job });
   const { job = owner.token } = options;

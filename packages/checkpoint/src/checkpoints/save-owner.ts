@@ -21,7 +21,7 @@ export interface SaveOwner {
   readonly processStart: string;
   /** Identifies the machine, its boot and the container, because pids are unique only within these. */
   readonly system: string;
-  /** The job of the run that saves, the same after every restart; absent outside of a run. */
+  /** The job of the saving run, which stays the same after every restart; absent outside of a run. */
   readonly job?: string;
 }
 
@@ -55,7 +55,7 @@ function system(): string {
   return [hostname(), boot, namespace].join(' ');
 }
 
-/** Returns the record for this process as the owner of a new save. */
+/** Returns a record that names this process as the owner of a new save. */
 export function newSaveOwner({ job }: { readonly job?: string | undefined } = {}): SaveOwner {
   const { pid } = process;
   return {
@@ -80,8 +80,8 @@ export function parseSaveOwner(text: string): SaveOwner | undefined {
 }
 
 /**
- * Returns the state of `owner`'s process. 'unknown': the process is on another machine or in another
- * container. 'self': it is this process, and another thread may be the owner. A zombie (an ended process for
+ * Returns the state of `owner`'s process. `unknown`: the process is on a different machine or in a different
+ * container. `self`: the owner is this process, perhaps in a different thread. A zombie (an ended process for
  * which its parent has not waited) is dead.
  */
 export function checkLiveness(owner: SaveOwner): 'alive' | 'dead' | 'self' | 'unknown' {

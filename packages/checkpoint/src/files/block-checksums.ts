@@ -23,7 +23,7 @@ export class BlockChecksums {
   #currentBytes = 0;
 
   /**
-   * @param scan also checks the values in the same pass. Every update must then consist of complete elements
+   * @param scan checks the values in the same pass. If given, every update must consist of complete elements
    */
   constructor(scan?: ValueScan) {
     this.#scan = scan;
@@ -60,7 +60,7 @@ export class BlockChecksums {
 }
 
 /**
- * Returns the CRC-32 of bytes. With `scan`, the values are checked in the same pass.
+ * Returns the CRC-32 of `bytes`. If `scan` is given, the values are checked in the same pass.
  *
  * @param options.start the CRC-32 of the preceding bytes
  */

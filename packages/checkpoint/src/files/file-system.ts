@@ -17,9 +17,9 @@ export type FileSystem = Pick<
 export const nodeFileSystem: FileSystem = promises;
 
 /**
- * Makes a directory and its missing parents one by one, without Node's recursive mkdir. That function reports
- * a read-only file system as ENOENT, and loops forever if mkdir reports ENOENT although the parent exists
- * (procfs, automounts).
+ * Makes a directory and its missing parents one by one, without Node's recursive mkdir. The recursive mkdir
+ * reports a read-only file system as ENOENT, and loops forever if mkdir reports ENOENT although the parent
+ * exists (procfs, automounts).
  */
 export async function makeDirectory(
   directory: string,
@@ -47,7 +47,8 @@ export async function makeDirectory(
 }
 
 /**
- * Opens a regular file for reading. A FIFO, socket or device is refused at once; the usual way to open a FIFO
+ * Opens a regular file for reading. A FIFO, socket or device is refused immediately; the usual way to open a
+ * FIFO
  * would wait for a writer forever.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO (wrong input) if the path is not a regular file; the system's

@@ -2,7 +2,10 @@ import { CheckpointError, MtlError } from '@mtl/errors';
 
 const unwritable = new Set(['EACCES', 'EPERM', 'EROFS']);
 
-/** Returns the system's code of a failed file operation (`ENOSPC`, `ENOENT`, ...), or undefined. */
+/**
+ * Returns the system's code of a failed file operation (`ENOSPC`, `ENOENT`, ...); undefined if the error has
+ * no such code.
+ */
 export function systemCode(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null | undefined)?.code;
   return typeof code === 'string' ? code : undefined;
@@ -58,7 +61,7 @@ export function ioError(error: unknown, options: IoAction): MtlError {
   );
 }
 
-/** Runs `operation`, and throws its errors as coded errors (`ioError`). */
+/** Runs `operation`, and throws its errors as coded errors (see `ioError`). */
 export async function withIoErrors<Result>(
   options: IoAction,
   operation: () => Promise<Result>,

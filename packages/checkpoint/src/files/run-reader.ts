@@ -14,7 +14,7 @@ export interface StoredBytes {
   readonly path: string;
   /** The tensor's name, for errors. */
   readonly name: string;
-  /** The offset of the first byte in the file. */
+  /** The offset in the file at which these bytes begin. */
   readonly offset: number;
   readonly bytes: number;
   /**
@@ -23,8 +23,8 @@ export interface StoredBytes {
    */
   readonly checksums?: readonly number[];
   /**
-   * The check of the tensor's values. All values that are read are checked. With checksums, complete blocks
-   * are read.
+   * The check of the tensor's values. All values that are read are checked; with checksums, these are the
+   * values of complete blocks.
    */
   readonly values?: { readonly dtype: Dtype; readonly check: ValueCheck };
 }
@@ -48,7 +48,10 @@ export class RunReader {
   readonly #spare: Uint8Array[] = [];
   /** The number of bytes read from files so far, including bytes that no run needs. */
   bytesRead = 0;
-  /** The blocks that have been compared with their checksums, by the file and offset of their array. */
+  /**
+   * The blocks that have been compared with their checksums, keyed by the file and offset of the array that
+   * contains them.
+   */
   readonly #checked = new Map<string, Set<number>>();
 
   /** Returns true if a block of an array has been compared with its checksum. */
@@ -158,7 +161,7 @@ export class RunReader {
 
 const keyOfArray = ({ path, offset }: Pick<StoredBytes, 'path' | 'offset'>): string => `${path}\0${offset}`;
 
-/** Lists the blocks that the runs of `plan` touch, with the first and last run of each block. */
+/** Lists the blocks that the runs of `plan` touch, and the first and last run of each block. */
 function blockTasks(plan: RunPlan): BlockTask[] {
   const tasks: BlockTask[] = [];
   if (plan.runBytes === 0) return tasks;
@@ -207,8 +210,8 @@ export async function readFully(options: {
 }
 
 /**
- * Checks the bytes from a block: the checksum of the complete block, if there are checksums, and the values,
- * if required.
+ * Checks bytes of a block: the checksum of the complete block, if there are checksums, and the values, if
+ * required.
  *
  * @param options.start the position of the first byte in the array, which must be the start of an element
  */

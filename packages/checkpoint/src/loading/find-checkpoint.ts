@@ -15,7 +15,10 @@ import { systemCode, withIoErrors } from '../files/io-error.js';
 import { checkTensors, loadVerified, type TensorsToLoad } from './load-checkpoint.js';
 import { verifyCheckpoint } from './verify-checkpoint.js';
 
-/** The result of a search: a complete checkpoint, or none because the directory has none. */
+/**
+ * The result of a search: a complete checkpoint, or `none` if the directory does not exist or has no
+ * checkpoint.
+ */
 type FoundCheckpoint =
   | {
       readonly kind: 'found';
@@ -32,17 +35,18 @@ type FoundCheckpoint =
  * saved complete checkpoint. Every candidate is checked byte by byte. If the choice differs from the tracker
  * file, `onNotice` is called with the reasons, one sentence per call.
  *
- * With `load`, tensors are loaded from the candidate while it is checked, so that every byte is read once. A
- * damaged candidate leaves some of its values in the tensors. The next candidate overwrites them.
+ * If `load` is given, tensors are loaded from the candidate while it is checked, so that every byte is read
+ * once. A damaged candidate leaves some of its values in the tensors. The next candidate overwrites them.
  *
- * With `step`, only the checkpoint of this iteration is considered, because a caller that names a checkpoint
- * does not want another checkpoint.
+ * If `step` is given, only the checkpoint of this iteration is considered, because a caller that names a
+ * checkpoint does not want a different one.
  *
- * @param options.load returns the tensors to load from a candidate; undefined for only checking the candidate
- * @throws CheckpointError MTL_CHECKPOINT_NONE_WHOLE listing all defects, MTL_CHECKPOINT_STEP if `step` does
- *   not exist, MTL_CHECKPOINT_CORRUPT if it is incomplete, MTL_CHECKPOINT_DIRECTORY if `directory` is itself
- *   a checkpoint (wrong input, both), MTL_CHECKPOINT_IO, _DENIED; with `load`, MTL_CHECKPOINT_MISMATCH and
- *   MTL_NOT_FINITE
+ * @param options.load returns the tensors to load from a candidate; undefined if the candidate is only to be
+ *   checked
+ * @throws CheckpointError MTL_CHECKPOINT_NONE_WHOLE, which lists all defects; MTL_CHECKPOINT_STEP (wrong
+ *   input) if `step` does not exist; MTL_CHECKPOINT_CORRUPT if the checkpoint of `step` is incomplete;
+ *   MTL_CHECKPOINT_DIRECTORY (wrong input) if `directory` is itself a checkpoint; MTL_CHECKPOINT_IO, _DENIED;
+ *   if `load` is given, MTL_CHECKPOINT_MISMATCH and MTL_NOT_FINITE
  */
 export async function findCheckpoint(options: {
   readonly directory: string;
@@ -101,7 +105,7 @@ export async function findCheckpoint(options: {
   );
 }
 
-/** Returns the tensors to load from a candidate; undefined for only checking the candidate. */
+/** Returns the tensors to load from a candidate; undefined if the candidate is only to be checked. */
 type ChooseTensors = (candidate: Checkpoint) => Promise<TensorsToLoad | undefined>;
 
 async function chooseTensors(
@@ -145,7 +149,7 @@ async function refuseCheckpointItself(directory: string): Promise<void> {
   );
 }
 
-/** Returns the words that follow the name of the tracker file in a sentence. */
+/** Returns the words that follow the name of the tracker file in a message. */
 function whatIsIn(tracker: Exclude<Tracker, { kind: 'none' }>): string {
   return tracker.kind === 'iteration' ? `names ${tracker.iteration}` : tracker.why;
 }

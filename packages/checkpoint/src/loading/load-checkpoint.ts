@@ -25,10 +25,11 @@ const listed = 10;
 /**
  * Loads `tensors` from a checkpoint, whatever layout saved it. Every box is assembled from the stored boxes
  * that intersect it. The values are exact, because bytes are copied and never converted. Only the required
- * blocks are read. Memory: 16 MiB, and the size of the largest box without `withMemory`.
+ * blocks are read. Loading needs 16 MiB of memory, plus the size of the largest box whose tensor has no
+ * `withMemory`.
  *
  * The load is strict. Three kinds of mismatch are errors, found before anything is written: a missing tensor,
- * a tensor in the checkpoint that was not requested, and a tensor with another dtype or shape. If reading
+ * a tensor in the checkpoint that was not requested, and a tensor with a different dtype or shape. If reading
  * fails later, the tensors contain a mixture of old and new values.
  *
  * @param options.ignore names in the checkpoint that are not loaded, such as optimizer states in a
@@ -36,8 +37,8 @@ const listed = 10;
  * @param options.verify true to compare the bytes with their checksums. Default: true unless the checkpoint
  *   is verified
  * @param options.requireFinite true to reject values that are NaN or infinite. Default: true
- * @throws CheckpointError MTL_NOT_FINITE naming the tensor (wrong input)
- * @throws CheckpointError MTL_CHECKPOINT_MISMATCH listing names, MTL_CHECKPOINT_CORRUPT,
+ * @throws CheckpointError MTL_NOT_FINITE (wrong input), which names the tensor
+ * @throws CheckpointError MTL_CHECKPOINT_MISMATCH, which lists names; MTL_CHECKPOINT_CORRUPT,
  *   MTL_SAFETENSORS_INVALID, MTL_CHECKPOINT_IO, _DENIED; UsageError MTL_CHECKPOINT_TENSOR
  */
 export async function loadCheckpoint(
@@ -52,7 +53,7 @@ export interface TensorsToLoad {
   readonly tensors: readonly LogicalTensor[];
   /** Returns true for names in the checkpoint that need not be loaded. Default: every name must be loaded. */
   readonly ignore?: (name: string) => boolean;
-  /** False: values that are NaN or infinite are loaded. Default: true. */
+  /** If false, values that are NaN or infinite are loaded as well. Default: true. */
   readonly requireFinite?: boolean;
 }
 
@@ -60,8 +61,8 @@ export interface TensorsToLoad {
  * Loads tensors and checks the complete checkpoint. Every byte is read once: blocks that the tensors need are
  * checked when they are read, and all other blocks afterwards. `checkTensors` must have accepted the tensors.
  *
- * @throws CheckpointError of `loadCheckpoint` and `verifyCheckpoint`; the tensors then contain a mixture of
- *   old and new values
+ * @throws the errors of `loadCheckpoint` and `verifyCheckpoint`; the tensors then contain a mixture of old
+ *   and new values
  */
 export async function loadVerified(
   options: TensorsToLoad & { readonly checkpoint: Checkpoint },

@@ -23,8 +23,8 @@ export class ShardCache {
   }
 
   /**
-   * Returns the file of shard `index`, and opens it if necessary. This may close the least recently used
-   * file, so use the result before requesting other files.
+   * Returns the file of shard `index`, and opens it if necessary. Opening may close the least recently used
+   * file, so the caller must use the result before it requests other files.
    *
    * @throws CheckpointError MTL_CHECKPOINT_CORRUPT if size or header differ from the manifest;
    *   MTL_SAFETENSORS_INVALID
@@ -60,10 +60,7 @@ export class ShardCache {
     return file;
   }
 
-  /**
-   * Returns the location of the bytes of a piece, with the checksums of the bytes and the check for their
-   * values.
-   */
+  /** Returns where the bytes of a piece are, the checksums of the bytes, and the check for their values. */
   async stored(
     tensor: TensorRecord,
     piece: PieceRecord,

@@ -8,12 +8,12 @@ import { ShardCache } from './shard-cache.js';
 const readsUnderWay = 4;
 
 /**
- * Reads every byte of a checkpoint and compares it with its checksum. Memory: four blocks (16 MiB). With
- * `requireFinite`, values that are NaN or infinite are errors. Default: false.
+ * Reads every byte of a checkpoint and compares it with its checksum. At most four blocks (16 MiB) are in
+ * memory. If `requireFinite` is true, values that are NaN or infinite are errors. Default: false.
  *
- * @throws CheckpointError MTL_NOT_FINITE naming the tensor, with `requireFinite`
- * @throws CheckpointError MTL_CHECKPOINT_CORRUPT or MTL_SAFETENSORS_INVALID naming the file and the first
- *   defect, MTL_CHECKPOINT_IO or _DENIED if a file cannot be read
+ * @throws CheckpointError MTL_NOT_FINITE, which names the tensor, if `requireFinite` is true
+ * @throws CheckpointError MTL_CHECKPOINT_CORRUPT or MTL_SAFETENSORS_INVALID, which name the file and the
+ *   first defect; MTL_CHECKPOINT_IO or _DENIED if a file cannot be read
  */
 export async function verifyCheckpoint(
   checkpoint: Checkpoint,
@@ -23,9 +23,9 @@ export async function verifyCheckpoint(
 }
 
 /**
- * Does the work of `verifyCheckpoint`, without the blocks that `reader` has checked.
+ * Verifies a checkpoint like `verifyCheckpoint`, but skips the blocks that `reader` has checked.
  *
- * @throws CheckpointError as `verifyCheckpoint`
+ * @throws the errors of `verifyCheckpoint`
  */
 export async function verifyUnread(
   checkpoint: Checkpoint,

@@ -27,7 +27,7 @@ function invalid(path: string, problem: string): MtlError {
 interface Index {
   /** Maps tensor names to file names. */
   readonly weightMap: ReadonlyMap<string, string>;
-  /** The value of metadata.total_size, if it is in the index. */
+  /** The value of `metadata.total_size` in the index; undefined if the index lacks it. */
   readonly totalSize: unknown;
 }
 
@@ -65,9 +65,9 @@ export class SafetensorsDirectory {
   readonly path: string;
   /** The tensors of all shards, by name. */
   readonly tensors: ReadonlyMap<string, SafetensorsEntry>;
-  /** The names of tensors that are in a shard but not in the index. This object cannot read them. */
+  /** The names of tensors that are in a shard but not in the index. This object cannot read these tensors. */
   readonly unlisted: readonly string[];
-  /** The total bytes of all tensors, if the index contains this number. Readers do not rely on it. */
+  /** The total size of all tensors in bytes, if the index contains it. Readers do not rely on this value. */
   readonly totalSize: unknown;
   readonly #fileByName: ReadonlyMap<string, SafetensorsFile>;
   readonly #files: readonly SafetensorsFile[];
@@ -94,8 +94,8 @@ export class SafetensorsDirectory {
   }
 
   /**
-   * Opens the files of a directory. With `prefersIndex` (default: false), the shards are used if an index
-   * exists.
+   * Opens the files of a directory. If `prefersIndex` is true (default: false), the shards are used if an
+   * index exists.
    *
    * @throws CheckpointError MTL_SAFETENSORS_INDEX if index and shards do not match, MTL_SAFETENSORS_INVALID
    *   for an invalid shard, MTL_SAFETENSORS_NONE if there is neither an index nor a model.safetensors,
@@ -211,11 +211,12 @@ const shardPattern = /^model-\d+-of-\d+\.safetensors$/;
  * - every tensor is only in the shard that the index names
  * - every shard is listed in the index
  * - there is no `model.safetensors`, which would be read instead of the shards
- * - `total_size` is the total bytes of all tensors
+ * - `total_size` is the number of bytes in all tensors
  *
- * With `requireFinite`, all values are read and must be finite. Memory: the largest tensor.
+ * If `requireFinite` is true, all values are read and must be finite. This needs memory for the largest
+ * tensor.
  *
- * @returns the total bytes of all tensors
+ * @returns the number of bytes in all tensors
  * @throws CheckpointError MTL_SAFETENSORS_INDEX, MTL_SAFETENSORS_INVALID, MTL_SAFETENSORS_NONE,
  *   MTL_NOT_FINITE, MTL_CHECKPOINT_IO
  */

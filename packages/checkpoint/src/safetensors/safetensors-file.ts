@@ -35,7 +35,7 @@ function invalid(path: string, problem: string): MtlError {
  */
 export class SafetensorsFile {
   readonly path: string;
-  /** The tensors by name, in the order of their bytes in the file. */
+  /** The tensors, keyed by name, in the order of their bytes in the file. */
   readonly tensors: ReadonlyMap<string, SafetensorsEntry>;
   readonly metadata: Readonly<Record<string, string>>;
   /** The number of bytes before the first tensor. */
@@ -93,7 +93,8 @@ export class SafetensorsFile {
   /**
    * Returns the entry of tensor `name`.
    *
-   * @throws CheckpointError MTL_SAFETENSORS_NAME with the nearest name if there is no such tensor
+   * @throws CheckpointError MTL_SAFETENSORS_NAME, whose message contains the nearest name, if there is no
+   *   such tensor
    */
   entry(name: string): SafetensorsEntry {
     const entry = this.tensors.get(name);
@@ -109,10 +110,11 @@ export class SafetensorsFile {
    *
    * @param options.slices a range [start, end) for each dimension. Default: the complete tensor
    * @param options.range the values [start, end) in row-major order, instead of slices
-   * @param options.target memory for the row-major bytes, with exactly their size. Default: allocated
+   * @param options.target memory for the row-major bytes, with exactly their size. Default: newly allocated
    * @param options.requireFinite true to reject values that are NaN or infinite. Default: false
    * @returns `target`
-   * @throws CheckpointError MTL_NOT_FINITE naming tensor and element (wrong input), with `requireFinite`
+   * @throws CheckpointError MTL_NOT_FINITE (wrong input), which names tensor and element, if `requireFinite`
+   *   is true
    * @throws CheckpointError MTL_SAFETENSORS_NAME, MTL_SAFETENSORS_SLICE, MTL_CHECKPOINT_CORRUPT (the file has
    *   become shorter after it was opened) or MTL_CHECKPOINT_IO; UsageError MTL_SAFETENSORS_TARGET
    */
@@ -168,7 +170,7 @@ export class SafetensorsFile {
     return { dtype, check: { place: this.path, name, slices: wholeSlices(shape), remedy, exitCode: 2 } };
   }
 
-  /** Reads rows [start, end) of the first dimension; see {@link SafetensorsFile.read}. */
+  /** Reads rows [start, end) of the first dimension (see {@link SafetensorsFile.read}). */
   async readRows(options: {
     readonly name: string;
     readonly start: number;

@@ -9,9 +9,9 @@ export interface TensorDeclaration {
   readonly shape: readonly number[];
 }
 
-/** A tensor of a file, with the location of its bytes. */
+/** A tensor in a file, and the location of its bytes. */
 export interface SafetensorsEntry extends TensorDeclaration {
-  /** The offset of the first byte in the file. */
+  /** The offset in the file at which the tensor's bytes begin. */
   readonly offset: number;
   readonly bytes: number;
 }
@@ -21,7 +21,7 @@ export const maxHeaderBytes = 100_000_000;
 
 const reserved = '__metadata__';
 
-/** Returns the number of bytes of a declared tensor. */
+/** Returns the size of a declared tensor in bytes. */
 export function bytesOfDeclaration(tensor: Pick<TensorDeclaration, 'dtype' | 'shape'>): number {
   return volumeOfShape(tensor.shape) * dtypeBytes[tensor.dtype];
 }

@@ -17,7 +17,8 @@ import {
 /** A tensor to be written. */
 interface WrittenTensor extends TensorDeclaration {
   /**
-   * The check of the tensor's values. Each write must then consist of complete elements. Default: no check.
+   * The check of the tensor's values. If given, each write must consist of complete elements. Default: no
+   * check.
    */
   readonly check?: ValueCheck | undefined;
 }
@@ -33,8 +34,8 @@ interface WrittenSafetensors {
   readonly checksums: ReadonlyMap<string, readonly number[]>;
 }
 
-// The size of a write, and the number of concurrent writes. One block is checksummed while another is
-// written.
+// The number of bytes per write, and the number of concurrent writes. One block is checksummed while the
+// previous block is written.
 const writeBytes = 8 * 1024 * 1024;
 const writesUnderWay = 2;
 
@@ -118,8 +119,8 @@ export class SafetensorsWriter {
    * or several calls. The promise resolves when the file system has taken the bytes, so that the caller may
    * reuse the memory.
    *
-   * @throws UsageError MTL_SAFETENSORS_ORDER if another tensor must be written first, or if there are too
-   *   many bytes
+   * @throws UsageError MTL_SAFETENSORS_ORDER if `name` is not the first incomplete tensor, or if `bytes` is
+   *   longer than the rest of the tensor
    * @throws CheckpointError MTL_NOT_FINITE if a value fails the tensor's check; MTL_CHECKPOINT_DISK_FULL,
    *   _DENIED or _IO
    */
@@ -200,8 +201,8 @@ export class SafetensorsWriter {
         if (underWay.length === writesUnderWay) await underWay.shift();
       }
     } finally {
-      // waits for all writes even after a failure, because the caller may reuse the memory only when no write
-      // reads the memory any more
+      // this call waits for all writes even after a failure, because the caller may reuse the memory only
+      // when no write reads it any more
       const results = await Promise.allSettled(underWay);
       const failed = results.find((result) => result.status === 'rejected');
       // biome-ignore lint/correctness/noUnsafeFinally: the first failure of the two is as good as the other
@@ -236,7 +237,10 @@ export class SafetensorsWriter {
   }
 }
 
-/** Writes all of `bytes` at `position`, with several writes if the system does not take all bytes at once. */
+/**
+ * Writes all of `bytes` at `position`, using several writes if the system does not take all bytes in one
+ * write.
+ */
 async function writeFully(handle: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
   let done = 0;
   while (done < bytes.length) {
@@ -286,7 +290,7 @@ export function groupByBytes<Item>(
 /**
  * Writes a model in the form for Hugging Face's libraries. The file is `model.safetensors`. If it would
  * exceed `maxShardBytes`, shards `model-00001-of-0000N.safetensors` with an index are written instead. The
- * directory must exist. Memory: one tensor.
+ * directory must exist. At most one tensor is in memory at a time.
  *
  * @param options.maxShardBytes 5 GB by default, as in Hugging Face's libraries
  * @throws CheckpointError MTL_SAFETENSORS_DECLARATION, MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO

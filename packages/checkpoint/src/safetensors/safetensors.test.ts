@@ -27,7 +27,10 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** The tensors of tooling/fixtures/checkpoint-safetensors.py, by the same rule. */
+/**
+ * The tensors that tooling/fixtures/checkpoint-safetensors.py writes. Their values follow the same rule as
+ * there.
+ */
 const declared: readonly (readonly [string, Dtype, readonly number[]])[] = [
   ['f64', 'F64', [2, 3]],
   ['f32', 'F32', [3, 4, 5]],
@@ -44,7 +47,7 @@ const declared: readonly (readonly [string, Dtype, readonly number[]])[] = [
   ['name with "quotes" and é', 'F32', [2]],
 ];
 
-/** Returns the bits of an integer between -30 and 60 as IEEE half, exactly. */
+/** Returns the bits of the IEEE half that equals `value`, an integer between -30 and 60. */
 function halfBits(value: number): number {
   if (value === 0) return 0;
   const magnitude = Math.abs(value);
@@ -364,7 +367,7 @@ describe('sharded directories', () => {
     expect(index.metadata.total_size).toBe(all);
     await using sharded = await SafetensorsDirectory.open(directory);
     await expectAll((name) => sharded.read({ name }));
-    // wide dtypes come first, so that everything can be mapped in place
+    // wide dtypes come first, so that all tensors can be mapped in place
     for (const entry of sharded.tensors.values()) expect(entry.offset % dtypeBytes[entry.dtype]).toBe(0);
   });
 

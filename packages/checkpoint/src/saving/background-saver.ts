@@ -18,11 +18,11 @@ interface SaveUnderWay {
 /**
  * Saves checkpoints in the background while the caller continues. `begin` copies the tensors, a thread writes
  * the copies, and `finish` publishes the checkpoint. Only one save can be in progress. All ranks must call
- * `begin` and `finish` in the same order. The caller must make the ranks agree on the time to finish, using
- * `isWritten` of every rank. The checkpoint does not exist before `finish`. If the process ends earlier, the
- * next save removes the files.
+ * `begin` and `finish` in the same order. The caller must make the ranks agree on when to call `finish`,
+ * based on every rank's `isWritten`. The checkpoint does not exist before `finish`. If the process ends
+ * earlier, the next save removes the files.
  *
- * Memory: copies of all boxes that this rank writes, kept from one save to the next.
+ * The memory for the copies of all boxes that this rank writes stays allocated from one save to the next.
  */
 export class BackgroundSaver {
   readonly #copies = new TensorCopies();
@@ -42,10 +42,10 @@ export class BackgroundSaver {
   }
 
   /**
-   * Begins a save. When the promise resolves, the tensors may change.
+   * Begins a save. Once the promise resolves, the caller may modify the tensors.
    *
-   * @throws as `saveCheckpoint`, on all ranks; UsageError MTL_CHECKPOINT_OPTIONS if the previous save is not
-   *   finished
+   * @throws the errors of `saveCheckpoint`, on all ranks; UsageError MTL_CHECKPOINT_OPTIONS if the previous
+   *   save has not finished
    */
   async begin(options: Omit<SaveOptions, 'fileSystem'>): Promise<void> {
     if (this.isSaving) {
@@ -75,8 +75,8 @@ export class BackgroundSaver {
   /**
    * Waits for the save that `begin` started, and publishes the checkpoint.
    *
-   * @throws as `saveCheckpoint`, on all ranks; CheckpointError MTL_CHECKPOINT_THREAD if the thread ended
-   *   unexpectedly; UsageError MTL_CHECKPOINT_OPTIONS if no save was begun
+   * @throws the errors of `saveCheckpoint`, on all ranks; CheckpointError MTL_CHECKPOINT_THREAD if the thread
+   *   ended unexpectedly; UsageError MTL_CHECKPOINT_OPTIONS if no save was begun
    */
   async finish(): Promise<SaveResult> {
     const underWay = this.#underWay;
@@ -132,7 +132,8 @@ function startShardWriter(workerData: ShardWriterData): Worker {
 /**
  * Writes a rank's shards in a dedicated thread. The thread keeps the program alive until the shards are
  * written.
- * @throws CheckpointError as `writeRankShards`; MTL_CHECKPOINT_THREAD if the thread ended unexpectedly
+ * @throws the errors of `writeRankShards`; CheckpointError MTL_CHECKPOINT_THREAD if the thread ended
+ *   unexpectedly
  */
 async function writeInThread(data: ShardWriterData): Promise<RankShards> {
   const worker = startShardWriter(data);

@@ -37,7 +37,7 @@ export async function publishCheckpoint(options: {
   readonly iteration: number;
   readonly token: string;
   readonly worldSize: number;
-  /** The run that saves; undefined outside of a run. */
+  /** The name of the run that saves; undefined outside of a run. */
   readonly run?: string | undefined;
   readonly state: JsonObject;
   readonly fileSystem: FileSystem;
@@ -94,8 +94,8 @@ async function readParts(options: {
 }
 
 /**
- * Writes the index for Hugging Face's libraries. It can name only tensors that are stored completely in a
- * single file.
+ * Writes the index for Hugging Face's libraries. The index can name only tensors that are stored completely
+ * in a single file.
  */
 async function writeIndex(options: {
   readonly manifest: Manifest;
@@ -162,7 +162,8 @@ async function renameIfThere(options: {
  * Merges the tables of all ranks into the tables of a manifest.
  *
  * @throws UsageError MTL_CHECKPOINT_COVER if ranks disagree on a tensor, or their boxes overlap or leave gaps
- * @throws CheckpointError MTL_CHECKPOINT_NOT_SHARED if a table belongs to another save
+ * @throws CheckpointError MTL_CHECKPOINT_NOT_SHARED if a table's token is not `token`, because a different
+ *   save wrote it
  */
 function mergeParts(options: { readonly parts: readonly RankShards[]; readonly token: string }): {
   readonly shards: ShardRecord[];

@@ -25,8 +25,8 @@ import { type RankShards, type RankShardsOptions, writeRankShards } from './writ
  *
  * If anything fails on any rank before the rename, all ranks throw, no new files remain, and existing
  * checkpoints are unchanged. If only the deletion of old checkpoints fails, all ranks also throw, but the new
- * checkpoint stays. Memory: the largest box of a tensor with `readInto`; for other tensors, the result of
- * `read`.
+ * checkpoint stays. The save needs memory for the largest box of a tensor with `readInto`; for other tensors,
+ * it needs memory for the result of `read`.
  *
  * @throws CheckpointError MTL_NOT_FINITE if a value is NaN or infinite (see `requireFinite`)
  * @throws CheckpointError MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO; MTL_CHECKPOINT_BUSY if another process is
@@ -45,16 +45,16 @@ export async function saveCheckpoint(options: SaveOptions): Promise<SaveResult> 
 }
 
 /**
- * A barrier. It waits for the same call of every rank, and resolves to true if all ranks passed true. An
- * all-reduce (minimum) over the ranks is a valid barrier. If a rank has failed, the barrier must reject
+ * A barrier. It waits until every rank has made the same call, and resolves to true if all ranks passed true.
+ * An all-reduce (minimum) over the ranks is a valid barrier. If a rank has failed, the barrier must reject
  * instead of waiting forever.
  */
 export type SaveBarrier = (succeeded: boolean) => Promise<boolean>;
 
 export interface SaveOptions {
   /**
-   * The directory of checkpoints, which is created if it does not exist. The checkpoint is `iter_0000123` in
-   * it.
+   * The directory of checkpoints, which is created if it does not exist. The checkpoint becomes the
+   * subdirectory `iter_0000123`.
    */
   readonly directory: string;
   readonly iteration: number;
@@ -71,17 +71,17 @@ export interface SaveOptions {
    */
   readonly keepLast?: number;
   /**
-   * The name of the run, which the manifest records. Another job that resumes the run passes
+   * The name of the run, which the manifest records. A later job that resumes the run passes
    * `runOfCheckpoint` of the loaded checkpoint, so that the name stays the same. Default: the name of the job
-   * in `owned`. Without `owned` no run is recorded, and `keepLast` counts only checkpoints without a run.
+   * in `owned`. Without `owned`, no run is recorded, and `keepLast` counts only checkpoints without a run.
    */
   readonly run?: string | undefined;
   /** The checkpoint that this process has loaded. `keepLast` never deletes it. */
   readonly loadedFrom?: string | undefined;
   /**
-   * Ownership of the save directory or of a parent, passed by rank 0. It is checked before anything is
-   * written, and again before the checkpoint is published. Without this option, a directory that a running
-   * process owns is an error.
+   * Ownership of the save directory or of a parent directory, passed by rank 0. It is checked before anything
+   * is written, and again before the checkpoint is published. Without this option, the save fails if a
+   * running process owns the directory.
    */
   readonly owned?: OwnedDirectory | undefined;
   /**
@@ -117,7 +117,7 @@ export interface SaveResult {
   readonly deleted: readonly number[];
 }
 
-/** The place and options for a rank's shards. */
+/** The directory, names and limits for a rank's shards. */
 export type ShardsPlace = Omit<RankShardsOptions, 'tensors' | 'fileSystem'>;
 
 type ResolvedOptions = SaveOptions & Required<Pick<SaveOptions, 'rank' | 'worldSize' | 'fileSystem'>>;
@@ -153,7 +153,7 @@ export class CheckpointSave {
     });
   }
 
-  /** Returns the place for this rank's shards. Call it after `begin`. */
+  /** Returns the options for writing this rank's shards. Must be called after `begin`. */
   async shardsPlace(): Promise<ShardsPlace> {
     const {
       rank,
@@ -264,7 +264,7 @@ function checkOptions(options: ResolvedOptions): void {
   if (worldSize > 1 && barrier === undefined) fail(`${worldSize} ranks without a barrier`, 'options.barrier');
 }
 
-/** Reads the token of the save that rank 0 began. */
+/** Reads, from the owner file, the token that identifies the save that rank 0 began. */
 async function readToken(saving: string, fileSystem: FileSystem): Promise<string> {
   const path = join(saving, ownerName);
   return await withIoErrors({ action: 'read', path }, async () => {

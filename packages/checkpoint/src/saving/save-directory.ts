@@ -23,7 +23,7 @@ import { withIoErrors } from '../files/io-error.js';
  * Creates the directory into which a training run will save, and checks that saving will be possible. If
  * saving is impossible, the run fails before its first step.
  *
- * @param options.numBytes the bytes of a checkpoint
+ * @param options.numBytes the size of a checkpoint
  * @throws CheckpointError MTL_CHECKPOINT_DENIED or MTL_CHECKPOINT_IO if the directory cannot be created or
  *   written to, MTL_CHECKPOINT_DISK_FULL if its file system has no room for a checkpoint
  */
@@ -40,7 +40,7 @@ export async function prepareSaveDirectory(options: {
   });
   const { bavail, blocks, bsize } = await statfs(directory);
   const numFree = bavail * bsize;
-  // some FUSE file systems do not report their size
+  // some FUSE file systems report 0 blocks because they do not know their size
   if (blocks === 0 || numFree >= numBytes) return;
   const inMiB = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
   throw new CheckpointError(
@@ -65,12 +65,12 @@ async function refuseDirectory(path: string): Promise<void> {
 /** The temporary name under which the tracker file is written. */
 export const preparedTrackerName = `${trackerName}.saving`;
 
-/** The tokens of the saves that this process is running now. */
+/** The tokens that identify the saves that this process is running now. */
 export const savesUnderWay = new Set<string>();
 
-// The age after which an unfinished save on another machine counts as dead, because its process cannot be
-// checked. A running save writes to its files all the time, and no file system takes an hour to write a
-// buffer.
+// The age after which an unfinished save on a different machine counts as dead, because its process cannot be
+// checked from here. A running save writes to its files all the time, and no file system takes an hour to
+// write a buffer.
 const staleAfterMs = 60 * 60 * 1000;
 
 /**
@@ -130,7 +130,8 @@ function busy(path: string): CheckpointError {
 }
 
 /**
- * Returns true if a process is writing the unfinished save at `path`: certainly, perhaps, or not any more.
+ * Checks whether a process is writing the unfinished save at `path`: certainly (`alive`), perhaps, or not any
+ * more (`stale`).
  */
 async function checkUse(options: {
   readonly path: string;
@@ -142,7 +143,7 @@ async function checkUse(options: {
     owner = parseSaveOwner(await readRegularFile(join(path, ownerName), { maxBytes: maxOwnerBytes }));
   } catch {
     // the owner file is missing: the process has created the directory but not yet written this file, or was
-    // killed before it wrote the file. Therefore the age of the directory decides
+    // killed before that. Therefore the age of the directory decides
   }
   if (owner !== undefined) {
     if (savesUnderWay.has(owner.token)) return 'alive';

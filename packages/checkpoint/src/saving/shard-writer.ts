@@ -6,7 +6,7 @@ import { hostTensor } from '../tensors/logical-tensor.js';
 import type { ShardsPlace } from './save-checkpoint.js';
 import { type RankShards, writeRankShards } from './write-rank-shards.js';
 
-/** A copy of a tensor's box in memory that threads share. */
+/** A copy of a tensor's box, in memory that threads share. */
 export interface TensorCopy
   extends Pick<LogicalTensor, 'name' | 'dtype' | 'globalShape' | 'slices' | 'limit'> {
   readonly memory: SharedArrayBuffer;
@@ -18,7 +18,7 @@ export interface ShardWriterData {
   readonly copies: readonly TensorCopy[];
 }
 
-/** The result of the thread: the shards that it wrote, or an error. */
+/** The writer thread's result: the shards that it wrote, or an error. */
 export type ShardWriterReply = { readonly part: RankShards } | { readonly error: ErrorMessage };
 
 const { place, copies } = workerData as ShardWriterData;

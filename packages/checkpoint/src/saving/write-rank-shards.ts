@@ -9,7 +9,7 @@ import type { ValueCheck } from '../tensors/finite-values.js';
 import { bytesOfSlices } from '../tensors/logical-tensor.js';
 import { storedSlices } from '../tensors/stored-slices.js';
 
-/** The shards and tensors that a rank wrote. Shard numbers are indices into the rank's own list. */
+/** The shards and tensors that a rank wrote. Shard indices refer to the rank's own list. */
 export interface RankShards {
   readonly token: string;
   readonly rank: number;
@@ -20,7 +20,7 @@ export interface RankShards {
 export interface RankShardsOptions {
   /** The directory of the save in progress. */
   readonly path: string;
-  /** The token of the save that rank 0 began. */
+  /** The token that identifies the save that rank 0 began. */
   readonly token: string;
   readonly rank: number;
   readonly iteration: number;
@@ -77,8 +77,8 @@ function describeCheck({ name, slices, limit }: LogicalTensor, iteration: number
 }
 
 /**
- * Makes a function that reads tensors into a shared buffer. The bytes of a tensor are valid until the next
- * call.
+ * Makes a function that reads any of the given tensors into one buffer. A tensor's bytes are valid until the
+ * next call.
  */
 function readerWithOneBuffer(
   tensors: readonly LogicalTensor[],
@@ -99,7 +99,8 @@ function readerWithOneBuffer(
  * list of shards. All files are on the disk when the promise resolves. After a failed write, the file is
  * removed.
  *
- * @throws CheckpointError MTL_NOT_FINITE naming the tensor, with `requireFinite`; MTL_CHECKPOINT_*
+ * @throws CheckpointError MTL_NOT_FINITE, whose message names the tensor, if `requireFinite` is true;
+ *   MTL_CHECKPOINT_*
  */
 export async function writeRankShards(options: RankShardsOptions): Promise<RankShards> {
   const { path, token, rank, fileSystem } = options;

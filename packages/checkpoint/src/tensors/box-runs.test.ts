@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { copyBox } from './box-runs.js';
 
-// element (i, j, k) of [2, 3, 4] is 12 i + 4 j + k
+// element (i, j, k) of a [2, 3, 4] tensor has the index and value `12 * i + 4 * j + k`
 const source = Uint8Array.from({ length: 24 }, (_, index) => index);
 const slice = (start: number, end: number) => ({ start, end });
 

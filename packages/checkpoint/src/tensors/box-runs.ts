@@ -4,14 +4,14 @@ import { bytesOfSlices } from './logical-tensor.js';
 
 /**
  * A plan to copy between two row-major boxes. It consists of runs of equal length. Each run is contiguous in
- * both boxes. Source offsets increase with the run's number.
+ * both boxes. Source offsets increase with the run's index.
  */
 export interface RunPlan {
   readonly runs: number;
   readonly runBytes: number;
-  /** Returns the byte at which run `run` starts in the source box. */
+  /** Returns the byte offset in the source box at which run `run` starts. */
   sourceOffset(run: number): number;
-  /** Returns the byte at which run `run` starts in the target box. */
+  /** Returns the byte offset in the target box at which run `run` starts. */
   targetOffset(run: number): number;
 }
 
@@ -82,7 +82,7 @@ export const runsOfBox = ({ globalShape, slices }: Pick<LogicalTensor, 'globalSh
  * Copies the box `slices` from a complete tensor, as row-major bytes.
  *
  * @param options.source the row-major bytes of the complete tensor
- * @param options.target memory with exactly the size of the box. Default: allocated
+ * @param options.target memory with exactly the size of the box. Default: newly allocated memory
  * @returns `target`
  */
 export function copyBox(

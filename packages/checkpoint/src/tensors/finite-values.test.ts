@@ -3,7 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { dtypeBytes } from './dtype.js';
 import { scanPartBytes, ValueScan } from './finite-values.js';
 
-/** Bits of numbers, by dtype: the largest finite numbers of both signs, then numbers that are not finite. */
+/**
+ * Bit patterns for each dtype: finite values, including the largest magnitude of both signs, and values that
+ * are not finite.
+ */
 const cases: Partial<Record<Dtype, { finite: bigint[]; others: [bits: bigint, value: number][] }>> = {
   F64: {
     finite: [0n, 1n, 0x8000_0000_0000_0000n, 0x7fef_ffff_ffff_ffffn, 0xffef_ffff_ffff_ffffn, 0xffff_ffffn],

@@ -3,23 +3,26 @@ import type { Dtype, Slice, ValueLimit } from '@mtl/layout';
 import { dtypeBytes } from './dtype.js';
 import { scanLanesModule } from './scan-lanes-module.js';
 
-/** The values that a tensor may have, and the words of the error about a refused value. */
+/** The values that a tensor may have, and the wording of the error for a refused value. */
 export interface ValueCheck {
-  /** The tensor's location, in the form for an error: `iteration 12`, a file. */
+  /** The tensor's location, worded for an error message, such as `iteration 12` or a file's path. */
   readonly place: string;
   readonly name: string;
-  /** The box of the tensor that is checked. */
+  /** The checked box within the tensor: a slice of each dimension. */
   readonly slices: readonly Slice[];
   /** F32 only: the smallest magnitude that is refused, and the reason. Default: infinity. */
   readonly limit?: ValueLimit | undefined;
-  /** The consequence of a refused value: `the checkpoint was not published`. */
+  /**
+   * The consequence of a refused value, worded for an error message, such as `the checkpoint was not
+   * published`.
+   */
   readonly outcome?: string;
   readonly remedy: string;
   /** The exit code; 2 for wrong input. Default: 1. */
   readonly exitCode?: 1 | 2;
 }
 
-/** Returns the error about a refused value in a tensor. */
+/** Returns the error for a refused value in a tensor. */
 export function notFinite(
   { place, name, slices, limit, outcome, remedy, exitCode = 1 }: ValueCheck,
   { index, value }: FoundValue,
@@ -114,7 +117,7 @@ function openScanner(): NonNullable<typeof scanner> {
   return scanner;
 }
 
-/** Repeats a value of `bytes` bytes until it fills 8 bytes. */
+/** Repeats a `bytes`-byte value until it fills 8 bytes. */
 function repeated(value: bigint, bytes: number): bigint {
   let lanes = value;
   for (let width = bytes; width < 8; width *= 2) lanes |= lanes << BigInt(8 * width);
@@ -143,8 +146,8 @@ export class ValueScan {
     this.#format = formats[dtype];
     const { bytes, infinity } = this.#format ?? { bytes: 8, infinity: 0n };
     this.#refused = dtype === 'F32' ? bitsOfFloat32(limit) : infinity;
-    // the addition of this number to a magnitude carries into the sign bit if, and only if, the magnitude is
-    // rejected
+    // adding `sign - refused` to a magnitude carries into the sign bit if, and only if, the magnitude is
+    // refused
     const sign = 1n << BigInt(8 * bytes - 1);
     this.#lanes = [repeated(sign - 1n, bytes), repeated(sign - this.#refused, bytes), repeated(sign, bytes)];
   }
@@ -171,7 +174,7 @@ export class ValueScan {
     this.#numBytes += bytes.length;
   }
 
-  /** Returns the first rejected value of `part`, which must contain one. */
+  /** Returns the first rejected value of `part`, which must contain a rejected value. */
   #locate(part: Uint8Array, before: number): FoundValue {
     const { bytes, infinity } = this.#format!;
     const view = new DataView(part.buffer, part.byteOffset, part.length);

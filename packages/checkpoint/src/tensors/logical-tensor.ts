@@ -19,10 +19,11 @@ export interface HostTensor extends LogicalTensor {
 
 /**
  * Calls `fill` with memory for the box of a tensor. If the tensor provides memory (`withMemory`), this memory
- * is used. Otherwise `spare` is used, and written to the tensor afterwards.
+ * is used. Otherwise the memory that `spare` returns is used, and written to the tensor afterwards.
  *
  * @param spare returns memory of the size of the box
- * @throws UsageError MTL_CHECKPOINT_TENSOR if the tensor's own memory has another size
+ * @throws UsageError MTL_CHECKPOINT_TENSOR if the memory that the tensor provides does not have the size of
+ *   the box
  */
 export async function fillTensor(
   tensor: LogicalTensor,
@@ -44,7 +45,7 @@ export async function fillTensor(
   });
 }
 
-/** Returns the number of bytes of a box. */
+/** Returns the size of a box in bytes. */
 export function bytesOfSlices(dtype: Dtype, slices: readonly Slice[]): number {
   return volumeOfShape(shapeOfSlices(slices)) * dtypeBytes[dtype];
 }

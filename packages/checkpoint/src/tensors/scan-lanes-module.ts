@@ -28,7 +28,10 @@ const sized = (bytes: readonly number[]): number[] => [
 ];
 const section = (id: number, bytes: readonly number[]): number[] => [id, ...sized(bytes)];
 
-/** Returns WebAssembly code that pushes `((16 bytes at offset + start) & mask) + addend` onto the stack. */
+/**
+ * Returns WebAssembly code that loads the 16 bytes at `offset + start`, computes `(bytes & mask) + addend`,
+ * and pushes the result onto the stack.
+ */
 function vectorAt(start: number): number[] {
   const { v128Load, v128And, i32x4Add } = opcodes;
   // 4: aligned to 2^4 bytes
@@ -60,10 +63,10 @@ function scanBody(): number[] {
  *
  *     scan(numBytes: i32, mask: i64, addend: i64, sign: i64) -> i32
  *
- * The function returns 1 if `((lanes & mask) + addend) & sign` is not 0 for any 8 bytes within the first
- * `numBytes` bytes, a positive multiple of 64. The addition is in 32-bit lanes. The function is ten times as
- * fast as a JavaScript loop over a typed array, which takes as long as a CRC-32 of the bytes, because
- * JavaScript has no vector instructions.
+ * The function returns 1 if `((lanes & mask) + addend) & sign` is not 0 for at least one group of 8 bytes
+ * within the first `numBytes` bytes, a positive multiple of 64. The addition is in 32-bit lanes. A JavaScript
+ * loop over a typed array would take as long as a CRC-32 of the bytes; the function is ten times as fast,
+ * because it uses vector instructions, which JavaScript does not have.
  */
 export function scanLanesModule(): Uint8Array<ArrayBuffer> {
   const { i32, i64, v128 } = types;

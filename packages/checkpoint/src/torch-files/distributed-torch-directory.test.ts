@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Writes two layers [2, 2, 3] in a box each, and a vector. */
+/** Writes a [2, 2, 3] tensor of two layers in two boxes, one per layer, and a vector. */
 async function write(): Promise<void> {
   const chunk = (offsets: readonly number[], sizes: readonly number[], first: number) => ({
     offsets,
@@ -34,7 +34,7 @@ async function write(): Promise<void> {
   });
 }
 
-/** Replaces text of the same length in the metadata. */
+/** Replaces the string `from` in the metadata with `to`, which must have the same length. */
 async function damage(from: string, to: string): Promise<void> {
   const path = join(directory, '.metadata');
   const text = (await readFile(path)).toString('latin1');

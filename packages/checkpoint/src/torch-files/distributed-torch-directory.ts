@@ -28,16 +28,16 @@ export const distributedMetadataName = '.metadata';
 const maxMetadataBytes = 1 << 28;
 
 /**
- * A checkpoint of torch.distributed.checkpoint: `.metadata` and data files. Every item of a data file is a
- * file of torch.save. Tensors are read completely or by boxes, whatever the number of processes that saved
- * them. No code in the pickles is executed.
+ * A checkpoint that torch.distributed.checkpoint wrote: `.metadata` and data files. Every item of a data file
+ * is a file that torch.save wrote. Tensors are read completely or by boxes, regardless of how many processes
+ * saved them. No code in the pickles is executed.
  */
 export class DistributedTorchDirectory {
   readonly path: string;
   readonly tensors: ReadonlyMap<string, DistributedTensor>;
-  /** Items that are not tensors, by name. `readObject` reads them. */
+  /** Items that are not tensors, keyed by name. `readObject` reads them. */
   readonly objects: ReadonlyMap<string, StoredItem>;
-  /** A cache of the values' locations in the files, by item. */
+  /** A cache of the values' locations in the files, keyed by item. */
   readonly #located = new Map<StoredItem, { readonly offset: number; readonly bytes: number }>();
 
   private constructor(path: string, { tensors, objects }: DistributedMetadata) {
@@ -67,7 +67,7 @@ export class DistributedTorchDirectory {
    * Reads a tensor or a box of it.
    *
    * @param options.slices a range [start, end) for each dimension. Default: the complete tensor
-   * @param options.target memory with exactly the size of the box. Default: allocated
+   * @param options.target memory with exactly the size of the box. Default: newly allocated
    * @throws CheckpointError MTL_TORCH_FILE_INVALID, MTL_CHECKPOINT_*; UsageError MTL_TORCH_FILE_TARGET
    */
   async read(options: {
@@ -177,7 +177,7 @@ async function checkFiles(path: string, { tensors, objects }: DistributedMetadat
   }
 }
 
-/** Opens a file for the duration of `body`. */
+/** Runs `body` with an open file, and closes the file afterwards. */
 async function withRange<Result>(path: string, body: (range: FileRange) => Promise<Result>): Promise<Result> {
   try {
     await using handle = await openRegularFile(path);
@@ -188,14 +188,14 @@ async function withRange<Result>(path: string, body: (range: FileRange) => Promi
   }
 }
 
-/** An item of a data file, which is itself a file of torch.save. */
+/** An item of a data file. The item is itself a file that torch.save wrote. */
 interface StoredItem {
   readonly file: string;
   readonly offset: number;
   readonly length: number;
 }
 
-/** A box of a tensor, with its location. */
+/** A box of a tensor, and its location in the files. */
 interface StoredChunk {
   readonly slices: readonly Slice[];
   readonly item: StoredItem;
@@ -212,7 +212,7 @@ interface DistributedTensor {
   readonly chunks: readonly StoredChunk[];
 }
 
-/** The metadata of a distributed checkpoint: its items, with their locations. */
+/** The metadata of a distributed checkpoint: its items, and where they are in the files. */
 interface DistributedMetadata {
   readonly tensors: ReadonlyMap<string, DistributedTensor>;
   /** Items that are not tensors, by name. */
@@ -222,8 +222,8 @@ interface DistributedMetadata {
 const classes = 'torch.distributed.checkpoint.metadata.';
 
 /**
- * Parses the pickle of the `.metadata` of torch.distributed.checkpoint. Checks sizes, boxes and files, and
- * that the boxes of each tensor cover the tensor.
+ * Parses the pickle in the `.metadata` file that torch.distributed.checkpoint wrote. Checks sizes, boxes and
+ * files, and that the boxes of each tensor cover the tensor.
  *
  * @throws CheckpointError MTL_TORCH_FILE_INVALID
  */

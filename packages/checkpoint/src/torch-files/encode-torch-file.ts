@@ -12,13 +12,13 @@ interface TensorToEncode {
   readonly bytes: Uint8Array;
 }
 
-/** Returns the bytes of a file from which torch.load reads this value, as a list of buffers. */
+/** Returns the bytes of a file from which torch.load reads `value`, as a list of buffers. */
 export function encodeTorchObject(value: PickleValue): readonly Uint8Array[] {
   return encodeEntries([['data.pkl', writePickle(value)]]);
 }
 
 /**
- * Returns the bytes of a file from which torch.load reads this tensor, as a list of buffers.
+ * Returns the bytes of a file from which torch.load reads the given tensor, as a list of buffers.
  *
  * @throws UsageError MTL_TORCH_FILE_DTYPE for a dtype without a storage in torch.save
  */
@@ -75,20 +75,20 @@ interface ZipPlan {
   /** The bytes before the content of each entry: padding and header. */
   readonly headers: readonly Buffer[];
   readonly directory: Buffer;
-  /** The number of bytes of the complete file. */
+  /** The size of the complete file in bytes. */
   readonly bytes: number;
 }
 
 const limit = 0xffffffff;
-/** The alignment of storages in files of torch.save. */
+/** The alignment of storages in files that torch.save writes, in bytes. */
 const alignment = 64;
 const storedVersion = 20;
 const zip64Version = 45;
 
 /**
  * Computes the layout of a zip file with uncompressed entries (APPNOTE.TXT of PKWARE, section 4.3). Entries
- * of 4 GB and more use zip64 fields. As in files of torch.save, the content of an entry begins at a multiple
- * of 64 bytes.
+ * of 4 GB and more use zip64 fields. As in files that torch.save writes, the content of an entry begins at a
+ * multiple of 64 bytes.
  */
 export function planZip(entries: readonly PlannedEntry[]): ZipPlan {
   const headers: Buffer[] = [];

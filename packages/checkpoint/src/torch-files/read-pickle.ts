@@ -22,7 +22,7 @@ export class PickledObject {
   /** The full name of the class or function; empty if the pickle computes the callee. */
   readonly path: string;
   readonly parameters: readonly unknown[];
-  /** The attributes of the instance, usually a Map by name. */
+  /** The attributes of the instance, usually a Map keyed by name. */
   state: unknown = undefined;
 
   constructor(path: string, parameters: readonly unknown[]) {
@@ -37,8 +37,8 @@ export class PickledObject {
 }
 
 /**
- * Functions that replace calls in the pickle, by the full name of the callee. All other calls become opaque
- * objects. The functions are pure, and belong to this package.
+ * Functions that replace calls in the pickle, keyed by the full name of the callee. All other calls become
+ * opaque objects. The functions are pure, and belong to this package.
  */
 export type PickleConstructors = ReadonlyMap<string, (parameters: readonly unknown[]) => unknown>;
 
@@ -185,7 +185,7 @@ class PickleReader {
     return BigInt.asIntN(54, signed) === signed ? Number(signed) : signed;
   }
 
-  /** Returns the value that replaces the result of a call. */
+  /** Returns the value that replaces the result of a call in the pickle. */
   call(callee: unknown, parameters: unknown): unknown {
     const list = Array.isArray(parameters) ? (parameters as unknown[]) : [];
     const path = callee instanceof PickledGlobal ? callee.path : '';

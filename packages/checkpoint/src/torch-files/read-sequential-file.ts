@@ -6,7 +6,7 @@ import { maxPickleBytes, StorageReference, torchPickleOptions } from './torch-pi
 import type { StoredStorage, TorchFileContents } from './torch-tensor.js';
 
 /**
- * The pickled magic number at the start of files of torch.save before version 1.6 (`MAGIC_NUMBER` in
+ * The pickled magic number at the start of files that torch.save wrote before version 1.6 (`MAGIC_NUMBER` in
  * torch/serialization.py).
  */
 const magic = Buffer.from('80028a0a6cfc9c46f9206aa850192e', 'hex');
@@ -23,8 +23,8 @@ export async function beginsSequentialFile(range: FileRange): Promise<boolean> {
 }
 
 /**
- * Reads the structure of a file of torch.save before version 1.6: pickles, then the number of elements and
- * the bytes of each storage.
+ * Reads the structure of a file that torch.save wrote before version 1.6: pickles, then the number of
+ * elements and the bytes of each storage.
  *
  * @throws CheckpointError MTL_TORCH_FILE_INVALID
  */

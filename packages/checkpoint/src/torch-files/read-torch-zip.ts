@@ -4,7 +4,7 @@ import { type FileRange, torchFileInvalid } from './file-range.js';
 import { maxPickleBytes, readTorchPickle } from './torch-pickle.js';
 import type { TorchFileContents } from './torch-tensor.js';
 
-/** Reads the structure of a file of torch.save from version 1.6 on (a zip file). */
+/** Reads the structure of a file that torch.save wrote in version 1.6 or later (a zip file). */
 export async function readTorchZip(range: FileRange): Promise<TorchFileContents> {
   const { path } = range;
   const entries = await readZipEntries(range);
@@ -68,7 +68,7 @@ const localSignature = 0x04034b50;
 const localBytes = 30;
 const maxCommentBytes = 0xffff;
 const inZip64 = 0xffffffff;
-/** The maximum size of a zip directory, in bytes: a file of PyTorch needs about 100 bytes per tensor. */
+/** The maximum size of a zip directory, in bytes: a PyTorch file needs about 100 bytes per tensor. */
 const maxDirectoryBytes = 1 << 28;
 
 interface Directory {

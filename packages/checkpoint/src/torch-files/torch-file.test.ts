@@ -21,7 +21,7 @@ async function opened(parts: readonly Uint8Array[]): Promise<TorchFile> {
   return await TorchFile.open(path);
 }
 
-/** Returns a file with these bytes as its pickle. */
+/** Returns a file with the given bytes as its pickle. */
 function withPickle(pickle: Buffer): readonly Uint8Array[] {
   const plan = planZip([{ name: 'a/data.pkl', bytes: pickle.length, checksum: 0 }]);
   return [plan.headers[0]!, pickle, plan.directory];
@@ -157,7 +157,7 @@ describe('a file of before version 1.6', () => {
     ...[new PersistentIdentifier(new PickledTuple(storage)), 1],
     ...[new PickledTuple([3]), new PickledTuple([1]), false, null],
   ]);
-  /** the text is longer than the first section that is read */
+  /** A string that is longer than the section of the file that is read first. */
   const text = 'x'.repeat(3 << 20);
 
   function sequential({ version = 1001, isLittleEndian = true, numElements = 4 } = {}): readonly Buffer[] {

@@ -7,10 +7,10 @@ import { readTorchZip } from './read-torch-zip.js';
 import type { FindStorage, StoredStorage, TorchFileContents, TorchTensor } from './torch-tensor.js';
 
 /**
- * A file of torch.save. Since version 1.6, it is a zip file with a pickle and the bytes of the tensors. Older
- * files are a sequence of pickles and bytes. The pickle is read as data (Maps, arrays, numbers, strings,
- * {@link TorchTensor}), and no code in it is executed. Instances of unknown classes become `PickledObject`s.
- * The values of tensors are read only on request.
+ * A file that torch.save wrote. Since version 1.6, it is a zip file with a pickle and the bytes of the
+ * tensors. Older files are a sequence of pickles and bytes. The pickle is read as data (Maps, arrays,
+ * numbers, strings, {@link TorchTensor}), and no code in it is executed. Instances of unknown classes become
+ * `PickledObject`s. The values of tensors are read only on request.
  */
 export class TorchFile {
   readonly path: string;
@@ -53,7 +53,7 @@ export class TorchFile {
     }
   }
 
-  /** Reads a file that is an item of another file. The caller closes the outer file. */
+  /** Reads a file that is an item of a larger file. The caller closes the larger file. */
   static async read(range: FileRange, { ownsHandle = false } = {}): Promise<TorchFile> {
     const isSequential = await beginsSequentialFile(range);
     const parts = await (isSequential ? readSequentialFile(range) : readTorchZip(range));

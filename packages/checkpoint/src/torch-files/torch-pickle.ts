@@ -12,7 +12,7 @@ import { type TorchStorage, TorchTensor } from './torch-tensor.js';
 /** The maximum size of a pickle, in bytes: the structure of a file takes a few hundred bytes per tensor. */
 export const maxPickleBytes = 1 << 28;
 
-/** Returns the options of `readPickle` for pickles of PyTorch. */
+/** Returns the options of `readPickle` for pickles that PyTorch wrote. */
 export function torchPickleOptions(path: string): ReadPickleOptions {
   const invalid = (problem: string) => torchFileInvalid(path, problem);
   return {
@@ -46,7 +46,7 @@ const dtypes: Readonly<Record<string, Dtype>> = {
   complex64: 'C64',
 };
 
-/** The dtypes of storages, by the full name of the storage class. */
+/** The dtypes of storages, keyed by the full name of the storage class. */
 const storageDtypes: Readonly<Record<string, Dtype>> = {
   'torch.DoubleStorage': 'F64',
   'torch.FloatStorage': 'F32',
@@ -71,7 +71,7 @@ export function torchDtype(value: unknown): Dtype | undefined {
   return Object.hasOwn(dtypes, value.name) ? dtypes[value.name] : undefined;
 }
 
-/** Returns PyTorch's name of a dtype, such as `float32`. */
+/** Returns PyTorch's name for a dtype, such as `float32`. */
 export const findTorchName = (dtype: Dtype): string | undefined =>
   Object.entries(dtypes).find(([, known]) => known === dtype)?.[0];
 
@@ -93,8 +93,8 @@ export class StorageReference {
 type Invalid = (problem: string) => Error;
 
 /**
- * Returns the storage that a persistent identifier of torch.save describes; an opaque object for a storage of
- * unknown dtype.
+ * Returns the storage that a persistent identifier from torch.save describes; an opaque object for a storage
+ * of unknown dtype.
  */
 function readStorage(identifier: unknown, invalid: Invalid): unknown {
   const [kind, type, key, , numElements] = Array.isArray(identifier) ? (identifier as unknown[]) : [];
@@ -108,8 +108,8 @@ function readStorage(identifier: unknown, invalid: Invalid): unknown {
 }
 
 /**
- * Returns the constructors for all calls in files of PyTorch that create plain values: collections, tensors
- * and byte strings.
+ * Returns the constructors for all calls in PyTorch files that create plain values: collections, tensors and
+ * byte strings.
  */
 function torchConstructors(invalid: Invalid): PickleConstructors {
   const tensor = (parameters: readonly unknown[], dtype?: Dtype): unknown => {

@@ -8,7 +8,7 @@ export interface TorchStorage {
   readonly numElements: number;
 }
 
-/** A tensor in a file of PyTorch, which is a view of a storage. `TorchFile.readTensor` reads its values. */
+/** A tensor in a PyTorch file, which is a view of a storage. `TorchFile.readTensor` reads its values. */
 export class TorchTensor {
   readonly dtype: Dtype;
   readonly shape: readonly number[];
@@ -73,11 +73,11 @@ export interface StoredStorage {
 /**
  * Finds the bytes of a storage in the file.
  *
- * @throws CheckpointError MTL_TORCH_FILE_INVALID if the storage is missing or has another size
+ * @throws CheckpointError MTL_TORCH_FILE_INVALID if the storage is missing or does not have the expected size
  */
 export type FindStorage = (storage: TorchStorage) => Promise<StoredStorage>;
 
-/** The structure of a file of torch.save, without the values of tensors. */
+/** The structure of a file that torch.save wrote, without the values of tensors. */
 export interface TorchFileContents {
   /** The value that was saved. */
   readonly content: unknown;

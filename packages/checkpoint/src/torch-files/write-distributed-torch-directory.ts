@@ -38,7 +38,7 @@ const dataFile = '__0_0.distcp';
 
 /**
  * Writes the files that a single process of torch.distributed.checkpoint would write: a data file and
- * `.metadata`. The directory must exist. Memory: the largest box.
+ * `.metadata`. The directory must exist. At most one box is in memory at a time.
  *
  * @throws CheckpointError MTL_NOT_FINITE, MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO
  * @throws UsageError MTL_TORCH_FILE_DTYPE; MTL_TORCH_FILE_SOURCE if a box does not have the declared number

@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true }));
 
-/** Reads a corpus that is wrong, and returns the remedy of the error. */
+/** Reads an invalid corpus, and returns the remedy of the error. */
 async function readRemedy(content: string, { skips = false } = {}): Promise<string | undefined> {
   const path = join(directory, 'a.jsonl');
   writeFileSync(path, content);

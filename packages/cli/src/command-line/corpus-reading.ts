@@ -23,7 +23,10 @@ export function warnOfBadLines({
   process.stderr.write(`warning[MTL_DATA_BAD_LINES]: ${left}: ${first.message}\n`);
 }
 
-/** Returns a line about the files that were read in a folder; an empty text if the input is a file. */
+/**
+ * Returns a line for the user about the files that were read in a folder; an empty string if the input is a
+ * file.
+ */
 export function folderLine({ input, isFolder, files, skipped }: CorpusFiles): string {
   if (!isFolder) return '';
   const name = (path: string): string => relative(input, path);
@@ -39,9 +42,9 @@ export function folderLine({ input, isFolder, files, skipped }: CorpusFiles): st
   return `${input}: ${read}${others}\n`;
 }
 
-/** The flags of a command that the remedies of `inWordsOfFlags` name. */
+/** The command's flags that the remedies from `inWordsOfFlags` mention. */
 interface CorpusFlags {
-  /** The command's flag for the key of the text. */
+  /** The flag with which the command names the JSON key of the text. */
   readonly keyFlag: '--json-key' | '--json-keys';
   /** True if --skip-bad-lines was given. */
   readonly skipsBadLines: boolean;
@@ -49,7 +52,8 @@ interface CorpusFlags {
 
 /**
  * Adds flags to the remedy of a corpus error: the flag that names the JSON key of the text, or
- * --skip-bad-lines if the error is about a line or row that can be left out. Returns other errors unchanged.
+ * --skip-bad-lines if the error is about a line or row that can be left out. Returns all other errors
+ * unchanged.
  */
 export function inWordsOfFlags(error: unknown, { keyFlag, skipsBadLines }: CorpusFlags): unknown {
   if (!MtlError.isInstance(error) || error.code !== 'MTL_DATA_CORPUS') return error;

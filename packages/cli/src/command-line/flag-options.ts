@@ -12,8 +12,8 @@ import type { MtlCommand } from './new-command.js';
 import { suggestValues } from './option-values.js';
 
 /**
- * Adds options to a command, with the names, help, checks and defaults of flags. A switch also gets a hidden
- * option `--no-NAME`. Values are stored under the flags' names in camel case.
+ * Adds the given flags to a command as options, with the flags' names, help, checks and defaults. A switch
+ * also gets a hidden option `--no-NAME`. Values are stored under the flags' names in camel case.
  *
  * @param how.filled true to set the defaults of flags that are not given. Default: such flags have no value
  */

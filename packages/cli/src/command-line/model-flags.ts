@@ -44,7 +44,11 @@ export function flagOfModel(directory: string, flag: string): 'load' | 'load-hf'
   });
 }
 
-/** Returns the flags with the model that was given as an operand, if any. @throws MTL_FLAG_CONFLICT */
+/**
+ * Returns the flags with the model that was given as an operand, if any.
+ *
+ * @throws MTL_FLAG_CONFLICT
+ */
 export function withModelDirectory<Values extends ModelFlagValues>(
   flags: Values,
   directory: string | undefined,
@@ -66,7 +70,9 @@ export const modelOperand = [
   'The model: the --save of a run (as --load), a transformers directory, or org/name on the Hub (as --load-hf).',
 ] as const;
 
-/** Returns the missing operand for a model; empty if the operand or a flag for a model is given. */
+/**
+ * Returns the operand for a model if it is missing, or an empty list if the operand or a flag names a model.
+ */
 export function missingModelOrDirectory(
   { load, loadHf }: Partial<ModelFlagValues>,
   directory: string | undefined,
@@ -75,7 +81,7 @@ export function missingModelOrDirectory(
   return [{ name: '--load (or --load-hf, or the directory alone)', usage: 'DIR' }];
 }
 
-/** Returns the missing flag for a model; empty if a flag names a model. */
+/** Returns the flag for a model if it is missing, or an empty list if a flag names a model. */
 export function missingModel({ load, loadHf }: Partial<ModelFlagValues>): readonly MissingWord[] {
   if (load !== undefined || loadHf !== undefined) return [];
   return [{ name: '--load (or --load-hf)', usage: '--load DIR' }];
@@ -137,7 +143,7 @@ export interface SamplingFlagValues {
   readonly seed: number;
 }
 
-/** Adds the flags of sampling: temperature, top-k and top-p. */
+/** Adds the flags for sampling: temperature, top-k and top-p. */
 export function addSamplingFlags<Kind extends Command>(
   command: Kind,
   defaults: { readonly temperature: number; readonly topP: number },

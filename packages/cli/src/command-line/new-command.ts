@@ -13,7 +13,7 @@ import {
 type FindMissing<Values> = (values: Values, operands: readonly string[]) => readonly MissingWord[];
 
 /**
- * A command whose errors are coded. One error names all missing flags and operands. A repeated flag is
+ * A command whose errors have codes. One error names all missing flags and operands. A repeated flag is
  * rejected, because the intended value is unknown.
  */
 export class MtlCommand extends Command {
@@ -44,7 +44,10 @@ export class MtlCommand extends Command {
     return this;
   }
 
-  /** Rejects unknown flags first. Commander would report a missing flag that the user only misspelled. */
+  /**
+   * Rejects unknown flags first. Otherwise, if the user misspelled a required flag, Commander would report
+   * that flag as missing.
+   */
   override parseOptions(argv: string[]): ParseOptionsResult {
     const parsed = super.parseOptions(argv);
     const [unknown] = parsed.unknown;

@@ -7,7 +7,7 @@ function refuse(flag: string, value: string, expected: string): never {
 
 const longName = (flags: string): string => /--[a-z0-9-]+/.exec(flags)![0];
 
-/** Returns an option that takes an integer of at least `least` (default 1). */
+/** Returns an option that takes an integer of at least `least`. Default: 1. */
 export function countOption(
   flags: string,
   description: string,
@@ -45,7 +45,7 @@ export function numberOption(
 }
 
 /**
- * Returns an option whose value is one of several names. With `several`, its value is a list of names that
+ * Returns an option whose value is one of `names`. If `several` is true, its value is a list of names that
  * are separated by commas.
  */
 export function choiceOption(
@@ -69,13 +69,13 @@ export function choiceOption(
 
 const suggestions = new WeakMap<Option, readonly string[]>();
 
-/** Sets names that shells complete for an option. The option also accepts other values. */
+/** Sets the names that shells suggest as values of an option. The option also accepts other values. */
 export function suggestValues(option: Option, names: readonly string[]): Option {
   suggestions.set(option, names);
   return option;
 }
 
-/** Returns the values of an option that shells complete: its choices, or the names set by `suggestValues`. */
+/** Returns the values that shells suggest for an option: its choices, or the names set by `suggestValues`. */
 export function suggestedValues(option: Option): readonly string[] {
   return option.argChoices ?? suggestions.get(option) ?? [];
 }

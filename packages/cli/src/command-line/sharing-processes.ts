@@ -7,25 +7,25 @@ import { joinProcesses } from '@mtl/runs/internal';
 import { addFlags } from './flag-options.js';
 import type { MtlCommand } from './new-command.js';
 
-/** Values of the options of `addSharingFlags`, by the flags' names in camel case. */
+/** The option values for the flags that `addSharingFlags` adds, keyed by flag name in camel case. */
 export interface SharingFlagValues {
   /** The device of the model. */
   readonly device: Device;
 }
 
-/** Returns the sizes among the values of options, by flag name. */
+/** Returns the parallel sizes among the given option values, keyed by flag name. */
 export const sharingSizes = (values: object): Readonly<Record<string, number | undefined>> =>
   Object.fromEntries(
     Object.keys(sharingFlags).map((flag) => [flag, (values as Record<string, number>)[camelCase(flag)]]),
   );
 
-/** A process of the group that shares a model. */
+/** This process's part in the group of processes that shares a model. */
 export interface SharingProcesses {
   /** The processes that share the model; undefined for a single process. */
   readonly processes: TrainingProcesses | undefined;
   /** Number of processes on this host. */
   readonly numLocal: number;
-  /** True for the process that reports for all. */
+  /** True for the process that reports for all processes. */
   readonly isFirst: boolean;
 }
 
@@ -38,8 +38,8 @@ export const addSharingFlags = (command: MtlCommand): MtlCommand =>
 /**
  * Runs a task in a single process, or in each of the processes that a launcher has started.
  *
- * @throws ConfigurationError `MTL_WORLD_SIZE` unless the number of processes matches the flags;
- *   `MTL_EXPERT_PARALLEL_SIZE` for experts that cannot be divided over the processes that share a layer
+ * @throws ConfigurationError `MTL_WORLD_SIZE` if the number of processes does not match the flags;
+ *   `MTL_EXPERT_PARALLEL_SIZE` if the experts cannot be divided over the processes that share a layer
  */
 export async function withSharingProcesses(
   flags: SharingFlagValues,

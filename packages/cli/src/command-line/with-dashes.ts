@@ -1,6 +1,6 @@
 /**
- * Replaces `_` by `-` in the names of flags before the program, because torchrun accepts both. The program's
- * own flags are not changed.
+ * Replaces `_` by `-` in flag names before the program on the command line, because torchrun accepts both
+ * spellings. The program's own flags are not changed.
  */
 export function withDashes(argv: readonly string[]): string[] {
   const words = [...argv];

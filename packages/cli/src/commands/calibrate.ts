@@ -51,7 +51,7 @@ measured on the GPU; what the host takes to start an operation is measured apart
 
 mtl plan without --profile then predicts runs on this machine. MTL_PROFILE names another file for it.`;
 
-/** Makes `mtl calibrate`, which measures a profile of this machine. */
+/** Creates the command `mtl calibrate`, which measures a profile of this machine. */
 export function calibrateCommand(): Command {
   return newCommand('calibrate', summaries.calibrate)
     .addOption(choiceOption('--device <device>', 'What is measured.', ['cpu', 'cuda']).default('cpu'))
@@ -101,7 +101,11 @@ async function calibrate(flags: CalibrateFlags): Promise<void> {
   }
 }
 
-/** Returns the GPUs of this machine. @throws KernelError of `openCuda` if there is no GPU */
+/**
+ * Returns the GPUs of this machine.
+ *
+ * @throws the KernelError of `openCuda` if there is no GPU
+ */
 function findGpus(): CudaProbe {
   const { probe, device, error } = findGpu();
   if (probe !== undefined && device !== undefined) return probe;

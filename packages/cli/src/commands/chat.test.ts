@@ -11,7 +11,10 @@ const template = new ChatTemplate({
   specialTokens: { eos_token: '<|endoftext|>' },
 });
 
-/** Makes a model whose answer to every prompt is the same text. `prompts` collects its inputs. */
+/**
+ * Makes a model that answers every prompt with `text`. `prompts` collects the prompts that the model
+ * receives.
+ */
 function modelThatSays(text: string, maximumContext = 64) {
   const prompts: string[] = [];
   const tokens = [...tokenizer.encode(text), tokenizer.eod];

@@ -37,7 +37,7 @@ Examples:
   mtl chat runs/chat --system 'Answer in one sentence.'
   printf 'Hello\\nWho are you?\\n' | mtl chat SmolLM2-135M-Instruct --temperature 0`;
 
-/** Makes `mtl chat`, a conversation with a model in the terminal. */
+/** Creates the command `mtl chat`, a conversation with a model in the terminal. */
 export function chatCommand(): Command {
   const command = newModelCommand('chat', summaries.chat)
     .argument(...modelOperand)
@@ -186,7 +186,7 @@ export class ChatSession {
    * conversation keeps the generated part.
    *
    * @throws DataError MTL_CONTEXT for a message that alone fills the context, or MTL_CHAT_TEMPLATE; the
-   *   message is then not added to the conversation. The signal's reason when aborted
+   *   message is then not added to the conversation. If `signal` is aborted, throws the signal's reason
    */
   async *say(content: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
     const { model, tokenizer, stopTokens, sampling, maxNewTokens, seed } = this.#options;
@@ -227,7 +227,7 @@ export class ChatSession {
     const { model, maxNewTokens, onNotice } = this.#options;
     const kept = [...this.#messages, message];
     const first = kept[0]!.role === 'system' ? 1 : 0;
-    // reserves at most a quarter of the context for the answer
+    // at most a quarter of the context is reserved for the answer
     const most = model.maximumContext - Math.min(maxNewTokens, Math.ceil(model.maximumContext / 4));
     let prompt = this.#encodeMessages(kept);
     let numDropped = 0;

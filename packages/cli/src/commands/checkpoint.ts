@@ -16,14 +16,17 @@ import { newCommand } from '../command-line/new-command.js';
 import { formatTable } from '../terminal/report-text.js';
 import { summaries } from './summaries.js';
 
-/** Makes `mtl checkpoint`, whose subcommands inspect and verify checkpoints. */
+/** Creates the command `mtl checkpoint`, whose subcommands inspect and verify checkpoints. */
 export function checkpointCommand(): Command {
   return newCommand('checkpoint', summaries.checkpoint)
     .addCommand(inspectCheckpointsCommand())
     .addCommand(verifyCheckpointsCommand());
 }
 
-/** Makes `mtl checkpoint inspect`, which lists the contents of checkpoints, reading only their manifests. */
+/**
+ * Creates the command `mtl checkpoint inspect`, which lists the contents of checkpoints, reading only their
+ * manifests.
+ */
 function inspectCheckpointsCommand(): Command {
   return newCommand('inspect', 'Lists checkpoints and their contents, from their manifests only.')
     .argument('<directory>', 'The directory of --save, or one checkpoint in it.')
@@ -94,8 +97,8 @@ function formatCheckpoint(checkpoint: Checkpoint): string {
 }
 
 /**
- * Makes `mtl checkpoint verify`. The command compares every byte of checkpoints with checksums, finds values
- * that are not finite, and compares the index of Hugging Face shards with the checkpoint.
+ * Creates the command `mtl checkpoint verify`. The command compares every byte of checkpoints with checksums,
+ * finds values that are not finite, and compares the index of Hugging Face shards with the checkpoint.
  */
 function verifyCheckpointsCommand(): Command {
   return newCommand('verify', 'Compares every byte of checkpoints with its checksum; finds NaN and infinity.')
@@ -138,8 +141,8 @@ async function verify(directory: string, { json }: { json?: true }): Promise<voi
 const indexName = 'model.safetensors.index.json';
 
 /**
- * Returns true if a directory belongs to the transformers library. Checkpoints of this project may have the
- * same index, but they also have a manifest.json.
+ * Returns true if a directory has the format of the transformers library. Checkpoints of this project may
+ * have the same index, but they also have a manifest.json.
  */
 function isHuggingFace(directory: string): boolean {
   const has = (name: string): boolean => existsSync(join(directory, name));
@@ -191,10 +194,10 @@ function formatVerdict({ path, bytes, defect }: Verdict): string {
 }
 
 /**
- * Returns the checkpoints at a path: all checkpoints of a training run's directory, or one checkpoint by its
- * own path.
+ * Returns the checkpoints at a path: all checkpoints of a training run's directory, or the single checkpoint
+ * whose own path is given.
  *
- * @throws CheckpointError MTL_CHECKPOINT_NONE when none is found
+ * @throws CheckpointError MTL_CHECKPOINT_NONE if there is none
  */
 async function readCheckpoints(path: string): Promise<CheckpointListing> {
   if (existsSync(join(path, 'manifest.json'))) {

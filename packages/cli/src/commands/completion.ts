@@ -18,7 +18,10 @@ The script completes commands, flags, names that flags take as values, and files
   zsh   source <(mtl completion zsh)    (in ~/.zshrc, after compinit)
   fish  mtl completion fish > ~/.config/fish/completions/mtl.fish`;
 
-/** Makes `mtl completion`, which prints a script that completes command lines of `mtl` in a shell. */
+/**
+ * Creates the command `mtl completion`, which prints a script that completes command lines of `mtl` in a
+ * shell.
+ */
 export function completionCommand(): Command {
   const command = newCommand('completion', summaries.completion);
   return command
@@ -130,7 +133,7 @@ complete -c bert-train -w 'mtl train bert'
 
 function writeLines({ path, commands, flags, operands }: CompletedCommand): readonly string[] {
   const here = `complete -c mtl -n ${quoted(`__mtl_at ${quoted(path)}`)}`;
-  // fish treats all words after -- as operands, so flags there need operand completion
+  // fish treats all words after -- as operands, so flags after -- need operand completion
   const isBehindDashes = path.endsWith('--');
   return [
     ...commands.map(([name, text]) => `${here} -a ${name} -d ${quoted(text)}`),
@@ -167,7 +170,7 @@ function valueWords({ names, takesFiles }: CompletedValue): string {
   return names.length === 0 ? files : `${files} -a ${quoted(names.join(' '))}`;
 }
 
-/** Quotes a text for POSIX shells and fish. */
+/** Quotes `text` for POSIX shells and fish. */
 const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", `'\\''`)}'`;
 
 /**
@@ -278,7 +281,8 @@ interface CompletedFlag {
 /** A command, or the command line after `--`. */
 interface CompletedCommand {
   /**
-   * The words of the command after `mtl`, such as `data prepare`; `plan --` means the words after the dashes.
+   * The words of the command after `mtl`, such as `data prepare`; `plan --` stands for the words after the
+   * `--` of `mtl plan`.
    */
   readonly path: string;
   /** The command's subcommands, with their descriptions. */
@@ -288,7 +292,9 @@ interface CompletedCommand {
   readonly operands: CompletedValue | undefined;
 }
 
-/** Commands that take the flags of a training program, with the kind of model that the program trains. */
+/**
+ * Commands that take the flags of a training program, each with the kind of model that the program trains.
+ */
 const trainingPrograms: Readonly<Record<string, ModelKind>> = {
   'train gpt': 'gpt',
   'train bert': 'bert',
@@ -298,7 +304,7 @@ const trainingPrograms: Readonly<Record<string, ModelKind>> = {
 };
 
 /**
- * The flags that each of these commands processes itself. The command passes all other flags to the training
+ * The flags that a command processes itself, by command. The command passes all other flags to the training
  * program.
  */
 const flagsBefore: Readonly<Record<string, readonly FlagOfProgram[]>> = {
@@ -373,7 +379,7 @@ function completeTrainingFlags(path: string): CompletedCommand {
   };
 }
 
-/** Matches placeholders of values that are files or begin with a file. */
+/** Matches a placeholder whose value is a file's path or begins with one. */
 const ofFiles = /file|dir|path|prefix|trace|profile|schedule/i;
 
 function completedValue(

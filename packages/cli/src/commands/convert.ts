@@ -35,7 +35,7 @@ Examples:
   mtl convert --load runs/shakespeare --to page shakespeare-page
                                                      (then npx serve shakespeare-page, or any other static server)`;
 
-/** Returns the table of formats for help: the formats that the program reads and writes, with their flags. */
+/** Returns the table of formats for help: the formats that the program reads and writes, and their flags. */
 function formatTable(formats: readonly WeightFormat[]): string {
   const rows = formats.map((format) => {
     const { name, path, description, dtypes } = format;
@@ -61,7 +61,10 @@ const written = weightFormats.filter(isWritten);
 const allDtypes = [...new Set(written.flatMap(({ dtypes }) => dtypes))];
 const read = weightFormats.filter(isRead);
 
-/** Makes `mtl convert`, which converts between checkpoints of training runs and formats of other programs. */
+/**
+ * Creates the command `mtl convert`, which converts between checkpoints of training runs and formats of other
+ * programs.
+ */
 export function convertCommand(): Command {
   const command = newCommand('convert', summaries.convert).argument(
     '[path]',
@@ -84,7 +87,7 @@ export function convertCommand(): Command {
     .action(convert);
 }
 
-/** A conversion, with the flags that select it. */
+/** A conversion, and the flags that select it. */
 interface Conversion {
   readonly format: WeightFormat;
   readonly needs: readonly string[];
@@ -173,7 +176,7 @@ const conversions: readonly Conversion[] = [
   ...weightFormats.flatMap(conversionsToCheckpoints),
 ];
 
-/** The usage of each flag on a command line. */
+/** How each flag is written on a command line, including a placeholder for its value. */
 const usages: Readonly<Record<string, string>> = {
   load: '--load DIR',
   loadHf: '--load-hf DIR',
@@ -210,8 +213,8 @@ const isOtherSpelling = ({ format: { flags }, needs }: Conversion): boolean =>
   (needs.includes('from') && flags?.read !== undefined);
 
 /**
- * Returns the missing flags of each conversion that accepts all given flags, sorted by the number of missing
- * flags. The list is empty if no conversion accepts all given flags.
+ * For each conversion that accepts all given flags, returns the flags that are missing. The conversion with
+ * the fewest missing flags comes first. The list is empty if no conversion accepts all given flags.
  */
 function missingOfConversions(given: readonly string[], flags: ConvertFlags): readonly (readonly string[])[] {
   const named = flags.to !== undefined || flags.from !== undefined;
@@ -224,7 +227,7 @@ function missingOfConversions(given: readonly string[], flags: ConvertFlags): re
     .sort((a, b) => a.length - b.length);
 }
 
-/** Returns the flags with the value of --outtype as --dtype. */
+/** Returns the flags with --outtype renamed to --dtype. */
 function withOneDtype({ outtype, ...flags }: ConvertFlags): ConvertFlags {
   if (outtype === undefined) return flags;
   if (flags.dtype === undefined) return { ...flags, dtype: outtype };

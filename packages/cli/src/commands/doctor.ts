@@ -12,7 +12,10 @@ import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { summaries } from './summaries.js';
 
-/** Makes `mtl doctor`, which reports the hardware and software of this machine and what is missing. */
+/**
+ * Creates the command `mtl doctor`, which reports the hardware and software of this machine and what is
+ * missing.
+ */
 export function doctorCommand(): Command {
   return newCommand('doctor', summaries.doctor).option('--json', 'Prints JSON.').action(doctor);
 }
@@ -49,7 +52,8 @@ function formatFindings(found: readonly Finding[]): string {
 interface Finding {
   readonly name: string;
   /**
-   * `missing`: training needs it. `note`: useful information, such as an optional component that is absent.
+   * `missing`: training needs this component. `note`: useful information, such as an optional component that
+   * is absent.
    */
   readonly status: 'ok' | 'note' | 'missing';
   readonly value: string;
@@ -71,7 +75,7 @@ async function findings(): Promise<readonly Finding[]> {
   ];
 }
 
-// the oldest supported version, as in "engines" of package.json
+// the oldest supported version of Node, the same as `engines` in package.json
 const leastNode = [20, 19] as const;
 
 function nodeFinding(): Finding {
@@ -173,7 +177,7 @@ type Instructions = Pick<
   'detectedInstructionSet' | 'compiledInstructionSets' | 'usableInstructionSets' | 'instructionSet'
 >;
 
-/** Reports the kernels' instruction set, and whether the machine supports a faster one. */
+/** Reports the kernels' instruction set, and whether the machine supports a faster instruction set. */
 export function instructionSetFinding(host: Instructions): Finding {
   const { detectedInstructionSet: detected, compiledInstructionSets: compiled, instructionSet } = host;
   const name = 'instruction set';
@@ -231,8 +235,8 @@ function disk(): Finding {
 }
 
 /**
- * Returns a note about an absent component, with the remedy. The status is not `missing`, because a GPU is
- * never required.
+ * Returns a note about an absent component, with the remedy. The status is not `missing`, because only a GPU
+ * needs the component, and training never requires a GPU.
  */
 function note(name: string, error: unknown): Finding {
   // if the kernels are missing, CUDA cannot be used either; the finding about the kernels already reports
@@ -250,7 +254,7 @@ function listDevices({ devices }: CudaProbe): readonly Finding[] {
   }));
 }
 
-/** Reports cuBLASLt, which is found by opening the first device. */
+/** Reports the version and path of cuBLASLt, after opening the first device to find the library. */
 function cublasLt(): Finding {
   try {
     const { cublasLtVersion, cublasLtPath } = openCuda();
@@ -293,7 +297,7 @@ function cudaFindings(): readonly Finding[] {
  * job's processes would use for communication on this machine.
  */
 function ncclFindings(): readonly Finding[] {
-  // 0 without the CUDA library or a driver; another finding reports that
+  // 0 without the CUDA library or a driver, which a separate finding reports
   const gpus = findGpu().probe?.devices.length ?? 0;
   let found: NcclInformation | undefined;
   let nccl: Finding;

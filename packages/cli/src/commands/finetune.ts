@@ -28,13 +28,15 @@ Examples:
   mtl run --nproc-per-node 2 mtl -- finetune --task qqp --data-dir glue/QQP --load runs/bert \\
     --pipeline-model-parallel-size 2`;
 
-/** Values of the command's options, which are options of fine-tuning and a few more. */
+/**
+ * Values of the command's options: the options of fine-tuning, and a few options that only the command has.
+ */
 type FinetuneValues = FineTuningOptions & {
   readonly recomputeActivations?: true;
   readonly json?: true;
 };
 
-/** Makes `mtl finetune`, which fine-tunes a BERT for a task and scores it. */
+/** Creates the command `mtl finetune`, which fine-tunes a BERT for a task and scores it. */
 export function finetuneCommand(): Command {
   const command = newCommand('finetune', summaries.finetune);
   return addFlags(command, fineTuningFlags)
@@ -46,7 +48,11 @@ export function finetuneCommand(): Command {
     .action(runFinetune);
 }
 
-/** Parses a list of seeds with commas. @throws ConfigurationError MTL_FLAG_VALUE */
+/**
+ * Parses a comma-separated list of seeds.
+ *
+ * @throws ConfigurationError MTL_FLAG_VALUE
+ */
 function seedList(text: string): readonly number[] {
   return checkedSeeds(text.split(',').map((seed) => (/^\d+$/.test(seed) ? Number(seed) : Number.NaN)));
 }

@@ -43,7 +43,9 @@ Examples:
   mtl generate SmolLM2-135M --prompt-file letter.txt --num-samples 3 --top-p 0.9
   mtl run --nproc-per-node 2 mtl -- generate --load runs/large --tensor-model-parallel-size 2`;
 
-/** Makes `mtl generate`, which continues a text and prints each part as soon as it is generated. */
+/**
+ * Creates the command `mtl generate`, which continues a text and prints each part as soon as it is generated.
+ */
 export function generateCommand(): Command {
   const command = addSharingFlags(newModelCommand('generate', summaries.generate))
     .argument(...modelOperand)
@@ -151,13 +153,13 @@ interface WriteSamplesOptions {
 
 /**
  * Computes the samples together and writes them in order. Tokens of the first unfinished sample are written
- * at once; other samples wait for their turn. Returns the number of tokens.
+ * immediately; other samples wait for their turn. Returns the number of tokens.
  */
 async function writeSamples(options: WriteSamplesOptions): Promise<number> {
   const { flags, prompt, loaded } = options;
   const tokenizer = requiredTokenizer(loaded);
   const encoded = encodedPrompt(prompt, loaded);
-  // an empty prompt is the end of another text, after which a new text begins
+  // an empty prompt is treated as the end of an earlier text, after which a new text begins
   const tokens = encoded.length === 0 ? [loaded.endTokens[0] ?? tokenizer.eod] : encoded;
   let numTokens = 0;
   for (let first = 0; first < flags.numSamples; first += mostSamplesAtOnce) {
@@ -187,7 +189,7 @@ async function writeSamples(options: WriteSamplesOptions): Promise<number> {
 
 /**
  * Writes the text of one sample of a prompt. The text is buffered until the earlier samples are finished.
- * Afterwards, new tokens are written at once.
+ * Afterwards, new tokens are written immediately.
  */
 class WrittenSample {
   readonly #number: number;
@@ -195,7 +197,7 @@ class WrittenSample {
   readonly #text: TextStream;
   readonly #tokens: number[] = [];
   #completion = '';
-  /** The part of the completion that is written. */
+  /** How many UTF-16 units of the completion have been written. */
   #numWritten = 0;
   #hasBegun = false;
   #finishReason: FinishReason | undefined;
@@ -211,7 +213,7 @@ class WrittenSample {
     return this.#finishReason !== undefined;
   }
 
-  /** Writes the buffered text. From now on, the sample writes each token at once. */
+  /** Writes the buffered text. From now on, the sample writes each token immediately. */
   begin(): void {
     const { flags, prompt, write } = this.#options;
     this.#hasBegun = true;

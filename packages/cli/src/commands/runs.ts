@@ -23,8 +23,8 @@ import { newCommand } from '../command-line/new-command.js';
 import { summaries } from './summaries.js';
 
 /**
- * Makes `mtl runs`, which lists the runs in a directory; its subcommands compare and remove runs, and send
- * metrics.
+ * Creates the command `mtl runs`, which lists the runs in a directory; its subcommands compare and remove
+ * runs, and send metrics.
  */
 export function runsCommand(): Command {
   return newCommand('runs', summaries.runs)
@@ -87,7 +87,7 @@ function runJson({ name, directory, state, step, validation, bytes, record }: Ru
   };
 }
 
-/** Makes `mtl runs diff`, which compares two runs. */
+/** Creates the command `mtl runs diff`, which compares two runs. */
 function diffRunsCommand(): Command {
   return newCommand('diff', 'Compares flags, versions, losses and loads of experts of two runs.')
     .argument('<a>', 'A run: its folder, or its name in runs.')
@@ -165,9 +165,9 @@ function formatLosses({ commonSteps, firstDifference, largest, last, validation 
   return `losses\n${lines.map((line) => `  ${line}\n`).join('')}`;
 }
 
-/** The largest number of layers that are listed. For more layers, only their number is printed. */
+/** The largest number of layers that are listed. If there are more layers, only their count is printed. */
 const mostLayers = 3;
-/** Smaller relative differences between float32 losses are attributed to rounding. */
+/** Relative differences below this value between float32 losses are attributed to rounding. */
 const rounding = 1e-5;
 
 /**
@@ -202,7 +202,7 @@ function formatExperts(
   return `experts\n${lines.map((line) => `  ${line}\n`).join('')}`;
 }
 
-/** Makes `mtl runs remove`, which deletes the files that runs wrote into their folders. */
+/** Creates the command `mtl runs remove`, which deletes the files that runs wrote into their folders. */
 function removeRunsCommand(): Command {
   return newCommand('remove', 'Deletes runs: checkpoints, metrics and records; other files stay.')
     .argument('<run...>', 'Runs: their folders, or their names in runs.')
@@ -248,7 +248,10 @@ async function remove(names: readonly string[], { yes, json }: { yes?: true; jso
 const leftText = (left: readonly string[]): string =>
   left.length === 0 ? '' : ` but for what no run wrote: ${left.join(' ')}`;
 
-/** Makes `mtl runs send`, which sends metrics that tracking services did not accept during the run. */
+/**
+ * Creates the command `mtl runs send`, which sends metrics that tracking services did not accept during the
+ * run.
+ */
 function sendRunsCommand(): Command {
   return newCommand('send', 'Sends metrics that wandb or MLflow did not take while runs trained.')
     .argument('<run...>', 'Runs that have ended: their folders, or their names in runs.')

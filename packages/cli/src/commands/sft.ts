@@ -17,7 +17,7 @@ const description =
 /** Default flags of a fine-tuning run on conversations. */
 const defaults: Flags = { epochs: 3, lr: 2e-5, 'lr-warmup-fraction': 0.03, 'micro-batch-size': 4 };
 
-/** Makes `mtl sft`, the training program with defaults for fine-tuning on conversations. */
+/** Creates the command `mtl sft`, the training program with defaults for fine-tuning on conversations. */
 export function sftCommand(): Command {
   return trainingCommand({
     name: 'sft',
@@ -31,7 +31,11 @@ export function sftCommand(): Command {
   });
 }
 
-/** @throws ConfigurationError MTL_FLAG_REQUIRED, which names the missing flags for model and conversations */
+/**
+ * Checks that the flags name a model and conversations.
+ *
+ * @throws ConfigurationError MTL_FLAG_REQUIRED, which names the missing flags
+ */
 export function checkSftFlags({ values }: Pick<ParsedFlags, 'values'>): void {
   const { load, 'load-hf': loadHuggingFace, finetune, 'train-data': trainData } = values;
   const hasModel = load !== undefined || loadHuggingFace !== undefined;

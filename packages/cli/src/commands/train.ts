@@ -5,7 +5,10 @@ import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { summaries } from './summaries.js';
 
-/** Makes `mtl train gpt` and `mtl train bert`, which equal the programs gpt-train and bert-train. */
+/**
+ * Creates the commands `mtl train gpt` and `mtl train bert`, which do the same as the programs gpt-train and
+ * bert-train.
+ */
 export function trainCommand(): Command {
   return newCommand('train', summaries.train)
     .addCommand(
@@ -37,7 +40,7 @@ export interface TrainingCommandOptions {
   readonly model: ModelKind;
   /** The words that start the command, such as `mtl sft`. */
   readonly program: string;
-  /** The values of flags for which command line, file, checkpoint and preset have no value. */
+  /** Values for flags that command line, file, checkpoint and preset all leave unset. */
   readonly defaults?: Flags;
   /** Checks the flags of the command line. Throws an error for flags that the command rejects. */
   readonly checkFlags?: (flags: ParsedFlags) => void;
@@ -49,8 +52,8 @@ export interface TrainingCommandOptions {
 }
 
 /**
- * Makes a command that runs a training program. The program parses all flags itself, with its own help and
- * errors.
+ * Makes a command that runs a training program. The program parses all flags itself, and prints its own help
+ * and errors.
  */
 export function trainingCommand(options: TrainingCommandOptions): Command {
   const { name, summary, description, model, program, defaults = {}, checkFlags } = options;

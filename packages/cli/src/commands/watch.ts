@@ -16,7 +16,9 @@ Examples:
   mtl watch --host 0.0.0.0        # for other machines: the address then contains a token
   ssh -L 4242:localhost:4242 HOST # the page of another machine, at http://localhost:4242`;
 
-/** Makes `mtl watch`, which serves a page with training runs, during the runs and afterwards. */
+/**
+ * Creates the command `mtl watch`, which serves a page with training runs, during the runs and afterwards.
+ */
 export function watchCommand(): Command {
   return newCommand('watch', summaries.watch)
     .argument('[runs]', 'A directory of runs, the folder of one, or its name in runs.', runsDirectory)
@@ -33,7 +35,7 @@ export function watchCommand(): Command {
 
 async function watch(word: string, { host, port }: WatchFlags): Promise<void> {
   const directory = directoryOfRuns(word);
-  // imported lazily, because only this command needs the package
+  // the package is imported lazily, because only this command needs it
   const { openDashboard } = await import('@mtl/dashboard');
   const dashboard = await openDashboard({ directory, host, port });
   const { numRuns, url } = dashboard;

@@ -3,7 +3,7 @@ import { MtlError } from '@mtl/errors';
 
 /**
  * Runs work that cleans up when `signal` is aborted. The first SIGINT or SIGTERM aborts the signal with an
- * `Interruption`; the second ends the process at once.
+ * `Interruption`; the second ends the process immediately.
  */
 export async function interruptible<T>(body: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
@@ -19,10 +19,10 @@ export async function interruptible<T>(body: (signal: AbortSignal) => Promise<T>
   }
 }
 
-/** The error of a command that a signal ended. The command has removed its incomplete output. */
+/** The error of a command ended by a signal. The command has removed its incomplete output. */
 export class Interruption extends MtlError {
   override readonly name = 'Interruption';
-  /** 128 plus the number of the signal, as shells expect from a process that a signal ended. */
+  /** 128 plus the signal's number, as shells expect from a process ended by a signal. */
   readonly exitStatus: number;
 
   constructor(signal: NodeJS.Signals) {
@@ -34,8 +34,8 @@ export class Interruption extends MtlError {
 }
 
 /**
- * Returns the exit status of an interruption, also if another copy of this module created it; undefined for
- * other errors.
+ * Returns the exit status of an interruption, even if a different copy of this module created it; undefined
+ * for other errors.
  */
 export function statusOfInterruption(error: unknown): number | undefined {
   const isInterruption = MtlError.isInstance(error) && error.code === 'MTL_INTERRUPTED';

@@ -26,7 +26,11 @@ export class ProgressBar {
     return (this.#now() - this.#started) / 1000;
   }
 
-  /** @param fraction 0 to 1; undefined if the end is not known */
+  /**
+   * Redraws the line, unless it was drawn a moment ago.
+   *
+   * @param fraction 0 to 1; undefined if the end is not known
+   */
   update(fraction: number | undefined, text: string): void {
     if (this.#stream.isTTY !== true || this.#now() - this.#drawnAt < redrawMilliseconds) return;
     this.#drawnAt = this.#now();

@@ -21,16 +21,16 @@ function formatValue(value: string | number): string {
 export const reportColumns = 100;
 
 export interface WrapTextOptions {
-  /** The text at the beginning of every line except the first. */
+  /** The string at the beginning of every line except the first. */
   readonly indent?: string;
-  /** The text at the end of every line except the last, such as a backslash in command lines. */
+  /** The string at the end of every line except the last, such as a backslash in command lines. */
   readonly continuation?: string;
-  /** The number of columns of the first line that are already used. */
+  /** How many columns of the first line are already used. */
   readonly taken?: number;
 }
 
 /**
- * Wraps a text into lines of at most `reportColumns` characters. Lines break at blanks, and a longer word has
+ * Wraps `text` into lines of at most `reportColumns` characters. Lines break at blanks, and a longer word has
  * its own line.
  */
 export function wrapText(

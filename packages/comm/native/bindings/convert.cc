@@ -18,8 +18,8 @@ bool wrong(const Napi::CallbackInfo& info, size_t index, const char* expected) {
   return false;
 }
 
-// The functions below convert a JavaScript value, which may be empty. They return false if it has another
-// type.
+// The functions below convert a JavaScript value, which may be empty. They return false if it does not have
+// the expected type.
 bool convert_number(const Napi::Value& value, double* number) {
   if (value.IsEmpty() || !value.IsNumber()) return false;
   *number = value.As<Napi::Number>().DoubleValue();

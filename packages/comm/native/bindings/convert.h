@@ -17,7 +17,8 @@ void throw_status(const Napi::Env& env, const Status& status);
 // Sets the properties that throw_status sets, on any object.
 void set_failure(Napi::Object target, const Failure& failure);
 
-// Reads argument `index`; returns false with a pending MTL_ARGUMENT exception if it has another type.
+// Reads argument `index`. Returns false with a pending MTL_ARGUMENT exception if it does not have the
+// expected type.
 bool read_number(const Napi::CallbackInfo& info, size_t index, double* value);
 bool read_integer(const Napi::CallbackInfo& info, size_t index, int64_t* value);
 bool read_text(const Napi::CallbackInfo& info, size_t index, std::string* text);

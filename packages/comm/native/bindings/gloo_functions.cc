@@ -47,8 +47,8 @@ Napi::Value problem(const Napi::CallbackInfo& info) {
   return Napi::String::New(info.Env(), status.failure().message);
 }
 
-// (job, {name, ranks, hosts, timeoutMs, address, library}) => {mesh, addresses}. `hosts`: a host number for
-// every rank.
+// (job, {name, ranks, hosts, timeoutMs, address, library}) => {mesh, addresses}. `hosts` has the host index
+// of every rank.
 Napi::Value open_mesh(const Napi::CallbackInfo& info) {
   Job* job = read_job(info, 0);
   GroupIdentity identity;

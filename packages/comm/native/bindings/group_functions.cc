@@ -83,7 +83,7 @@ void let_go(uint64_t hold) {
   if (hold != 0) tensor_api->release(hold);
 }
 
-// Adds the unequal parts of an all-to-all to the request. `sent` and `received` are numbers of elements by
+// Adds the unequal parts of an all-to-all to the request. `sent` and `received` are element counts by
 // position in the group; their sums must equal the sizes of input and output.
 Status read_parts(const Group& group, const std::vector<uint64_t>& sent, const std::vector<uint64_t>& received,
                   OperationRequest* request) {

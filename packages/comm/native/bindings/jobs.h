@@ -35,7 +35,7 @@ struct Job {
   std::vector<std::shared_ptr<void>> kept;  // other objects with the job's lifetime, such as a store's client
 };
 
-// Return null, with a pending MTL_CLOSED exception, if the handle is not open.
+// Both functions return null, with a pending MTL_CLOSED exception, if the handle is not open.
 Job* read_job(const Napi::CallbackInfo& info, size_t index);
 OpenGroup* read_group(const Napi::CallbackInfo& info, size_t index);
 

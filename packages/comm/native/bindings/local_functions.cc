@@ -69,8 +69,8 @@ uint64_t hash_of(const std::string& text) {
 
 bool has_core_for_each(int num_ranks) { return platform::num_processors() >= num_ranks; }
 
-// Creates or opens the memory of a group. The first member creates the memory without waiting. Groups that
-// overlap may therefore be created in any order, if all their common members use the same order.
+// Creates or opens the shared memory of a group. The first member creates the memory without waiting. Groups
+// that overlap may therefore be created in any order, if all their common members use the same order.
 Status connect(Job* job, const GroupIdentity& identity, const local::LocalOptions& options, uint64_t key,
                std::unique_ptr<local::LocalCommunicator>* communicator) {
   local::HostBoard& board = *job->board;

@@ -34,7 +34,7 @@ Napi::Value information(const Napi::CallbackInfo& info) {
   return result;
 }
 
-// Returns the GPU that this process has opened: its number in this process, and its identifier, which is the
+// Returns the GPU that this process has opened: its index in this process, and its identifier, which is the
 // same in all processes.
 Napi::Value gpu_of_process(const Napi::CallbackInfo& info) {
   const MtlDeviceApi* device;
@@ -59,7 +59,8 @@ nccl::StoreAccess access_to(const std::shared_ptr<store::StoreClient>& client) {
 
 // Sets a distinct NCCL_HOSTID, because NCCL rejects two ranks on one GPU of one host. Must be called by ranks
 // that share a GPU; has no effect if the user has set NCCL_HOSTID or NCCL_MULTI_RANK_GPU_ENABLE. NCCL reads
-// the variable once, at the process's first unique id or communicator, so this function must run before.
+// the variable once, when the process makes its first unique id or communicator, so this function must run
+// earlier.
 void claim_own_host(int rank) {
   static std::once_flag claimed;  // only once: the first group starts NCCL's threads, which read the environment
   std::call_once(claimed, [&] {

@@ -12,7 +12,8 @@
 namespace mtl::comm::bindings {
 namespace {
 
-// Never destroyed, because threads of objects that are still open run until the process exits.
+// All stores of the process. Never destroyed, because threads of objects that are still open run until the
+// process exits.
 struct Stores {
   std::mutex mutex;
   int64_t next_handle = 1;
@@ -163,7 +164,7 @@ Napi::Value get(const Napi::CallbackInfo& info) {
   return bytes_of(info.Env(), value);
 }
 
-// Waits for a key on a thread of the pool, so that the event loop is not blocked.
+// Waits for a key on a thread of Node's thread pool, so that the event loop is not blocked.
 class WaitForKey : public Napi::AsyncWorker {
  public:
   WaitForKey(Napi::Env env, std::shared_ptr<store::StoreClient> client, std::string key, int64_t timeout_ns)
@@ -243,7 +244,7 @@ void close_client(const Napi::CallbackInfo& info) {
 }
 
 // (parent): makes the system end this process when its parent process `parent` ends; if the parent has
-// already ended, the system ends this process at once
+// already ended, the system ends this process immediately
 void end_with_parent(const Napi::CallbackInfo& info) {
   int64_t parent;
   if (!read_integer(info, 0, &parent)) return;

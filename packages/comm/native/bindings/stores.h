@@ -1,4 +1,4 @@
-// A table of store clients by JavaScript handle.
+// A table of store clients keyed by JavaScript handle.
 #pragma once
 
 #include <memory>

@@ -9,8 +9,8 @@ namespace mtl::comm::bindings {
 // Null before `useTensors`.
 const MtlTensorApi* tensor_interface();
 
-// Returns the interface to streams, events and pinned memory of the GPU that this process has opened;
-// MTL_DEVICE if it has opened none.
+// Returns the interface to streams, events and pinned memory of the GPU that this process has opened. Returns
+// MTL_DEVICE if this process has opened no GPU.
 Status find_device(const MtlDeviceApi** device);
 
 // If `is_staged` is true, wraps the host engine's `communicator` in a communicator that also accepts tensors

@@ -1,4 +1,5 @@
-// The abort state of a process. It stores the first failure with the reason. Every wait polls this state.
+// The abort state of a process. It stores the job's first failure with the reason. Every wait polls this
+// state.
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,7 @@ class JobState {
 
   // A single atomic load, which is cheap enough to be polled by a spinning wait.
   bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
-  // The reason; success if there was no failure.
+  // Returns the reason for the abort; success if there was no failure.
   Status reason() const;
   // Stores the reason if no reason has been stored before. Then calls every listener on the calling thread.
   void abort(Failure reason);

@@ -12,7 +12,7 @@
 
 namespace mtl::comm {
 
-// The numbers are part of the ABI with TypeScript (src/native/native-group.ts).
+// The values are part of the ABI that is shared with TypeScript (see src/native/native-group.ts).
 enum class OperationKind : int32_t {
   kAllReduce = 0,
   kAllGather = 1,
@@ -40,8 +40,8 @@ struct ElementRange {
   uint64_t start = 0, length = 0;
 };
 
-// The unequal parts of an all-to-all, by position in the group. `sent`: the range of the input that goes to
-// each member. `received`: the range of the output that comes from each member.
+// The unequal parts of an all-to-all, by position in the group. `sent` has the range of the input that goes
+// to each member. `received` has the range of the output that comes from each member.
 struct Parts {
   std::vector<ElementRange> sent, received;
 
@@ -49,8 +49,8 @@ struct Parts {
   static Parts of(const std::vector<uint64_t>& sent, const std::vector<uint64_t>& received);
 };
 
-// The `count` of an all-to-all of unequal parts. It is a fixed value, because only the two members of a pair
-// know the size of their part.
+// The `count` of an all-to-all with unequal parts. It is a fixed value, because only the two members of a
+// pair know the size of their part.
 constexpr uint64_t kUnequalParts = ~uint64_t{0};
 
 // Plain data that is stored in shared memory and sent in packets. All members of an operation must have equal
@@ -84,11 +84,12 @@ struct Operation {
   std::shared_ptr<const Parts> parts;  // of an all-to-all; null: equal parts
   uint64_t progress = 0;  // set by the engine: how much `begin` has done
 
-  // Return the elements of the input that an all-to-all among `size` members sends to `member`, and the
-  // elements of the output that it receives from `member`.
+  // `part_to` returns the elements of the input that an all-to-all among `size` members sends to `member`.
+  // `part_from` returns the elements of the output that it receives from `member`.
   ElementRange part_to(int member, int size) const;
   ElementRange part_from(int member, int size) const;
-  // Returns "collective 12" or "message 3", as in error messages.
+  // Returns the operation's kind and sequence number for error messages, such as "collective 12" or "message
+  // 3".
   std::string sequence_text() const;
 };
 

@@ -32,7 +32,7 @@ class [[nodiscard]] Status {
 
 inline Status ok_status() { return Status(); }
 
-// Returns a failure with a printf-style message that no particular rank has caused.
+// Returns a failure that no particular rank has caused. The message is formatted as by printf.
 Status error_status(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
 // printf into a string.

@@ -27,8 +27,8 @@ struct GroupIdentity {
 
 struct Call {
   const GroupIdentity* group = nullptr;
-  // For error messages: the group that the program created, if `group` is only a subgroup that executes one
-  // stage of an operation. Null: the program created `group` itself.
+  // Null if the program created `group` itself. Otherwise, `group` is a subgroup that executes one stage of
+  // an operation, and this is the group that the program created, for error messages.
   const GroupIdentity* whole = nullptr;
   JobState* job = nullptr;
   const std::atomic<bool>* closing = nullptr;  // set to true if the group is closed during the operation
@@ -44,19 +44,20 @@ struct Call {
   // closed. The time is not checked; after the deadline, a wait returns `timed_out`.
   Status check() const;
 
-  // Returns a failure of this operation that `rank` caused (a global rank; -1: no particular rank). Adds
+  // Returns a failure of this operation that `rank` caused, a global rank or -1 for no particular rank. Adds
   // group, operation, sequence and waiting time to the message and the details, and aborts the job with this
   // failure.
   Status fail(const char* code, int rank, const std::string& what) const;
-  // Returns MTL_TIMEOUT and names the missing members (`late`: positions in the group).
+  // Returns MTL_TIMEOUT, whose message names the missing members. `late` has their positions in the group.
   Status timed_out(const std::vector<int>& late) const;
-  // Returns MTL_MISMATCH, and shows the operations that this rank and member `other` started.
+  // Returns MTL_MISMATCH, whose message shows the operations that this rank and member `other` started.
   Status mismatch(int other, const Description& theirs) const;
-  // Compares two sizes in an all-to-all of unequal parts. Returns MTL_MISMATCH if member `from` sends another
-  // number of elements to member `to` than `to` expects.
+  // Compares the two sizes of a part in an all-to-all with unequal parts. Returns MTL_MISMATCH if `sent`, the
+  // number of elements that member `from` sends to member `to`, is not `expected`, the number that `to`
+  // expects.
   Status compare_parts(int from, int to, uint64_t sent, uint64_t expected) const;
-  // Returns the error MTL_RANK_LEFT: `member` has closed the group or has left the job in the regular way, so
-  // it will not arrive.
+  // Returns the error MTL_RANK_LEFT: `member` has closed the group or has left the job cleanly, so it will
+  // not arrive.
   Status left(int member) const;
 };
 

@@ -33,7 +33,7 @@ class Communicator {
   // "local", "gloo" or "nccl", as in `ProcessGroup.engine` in TypeScript.
   virtual const char* engine() const = 0;
 
-  // Returns true if the engine supports tensors on this device. Every engine supports a barrier, which has no
+  // Returns true if the engine supports tensors in `memory`. Every engine supports a barrier, which has no
   // tensor.
   virtual bool moves(Memory memory) const { return memory == Memory::kHost; }
 

@@ -1,5 +1,5 @@
-// A process group from the view of one of its members: queues over a communicator, sequence numbers, counters
-// and a trace.
+// A process group as one of its members sees it: queues over a communicator, sequence numbers, counters and a
+// trace.
 #pragma once
 
 #include <array>

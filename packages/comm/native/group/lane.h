@@ -33,14 +33,14 @@ class Lane {
  public:
   explicit Lane(Communicator* communicator) : communicator_(communicator) {}
   // Fails the tasks that have not been executed. The caller must already have told running operations to stop
-  // (Call::closing).
+  // (see Call::closing).
   ~Lane();
 
   void post(const std::shared_ptr<Task>& task);
   // Blocks until the task is done. This thread executes the task and earlier tasks, unless another thread has
   // started them.
   Status wait(const std::shared_ptr<Task>& task);
-  // Returns true if `wait` would return at once.
+  // Returns true if `wait` would return immediately.
   bool is_done(const Task& task);
 
  private:

@@ -1,5 +1,5 @@
-// A record of when operations were posted, executed and waited for, to measure overlap. A ring of the latest
-// entries.
+// A record of when operations were posted, executed and waited for, to measure overlap. It is a ring of the
+// latest entries.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Trace {
  public:
   explicit Trace(size_t capacity) : entries_(capacity) {}
 
-  // Replaces the oldest entry when the ring is full.
+  // Adds an entry. If the ring is full, it replaces the oldest entry.
   void add(const TraceEntry& entry) {
     const std::lock_guard<std::mutex> lock(mutex_);
     entries_[added_++ % entries_.size()] = entry;

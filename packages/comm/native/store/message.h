@@ -65,7 +65,7 @@ class MessageReader {
  public:
   explicit MessageReader(size_t max_frame_bytes) : max_frame_bytes_(max_frame_bytes) {}
   void set_max_frame_bytes(size_t bytes) { max_frame_bytes_ = bytes; }
-  // Requires the tags of this seal on all messages from now on.
+  // Requires tags of `seal` on all messages from now on.
   void set_seal(const Seal& seal) { seal_ = seal; }
 
   enum class Result { kMessage, kNeedsMore, kMalformed, kForged };  // kForged: sent by a peer without the key

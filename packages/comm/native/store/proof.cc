@@ -7,7 +7,7 @@ namespace mtl::comm::store {
 
 namespace {
 
-// Returns a different text for each purpose, so that a proof or tag is valid for one purpose only.
+// Returns a different string for each purpose, so that a proof or tag is valid for one purpose only.
 const char* words_of(Purpose purpose) {
   switch (purpose) {
     case Purpose::kProof: return "mtl store 2, proof of the client";

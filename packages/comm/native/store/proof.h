@@ -17,7 +17,8 @@ struct Handshake {
 };
 
 enum class Purpose { kProof, kClientKey, kServerKey };
-// Computes the client's proof, or the key that seals the messages of one side (seal.h): kDigestBytes.
+// Computes the client's proof, or the key that seals the messages of one side (see seal.h). The result has
+// kDigestBytes bytes.
 std::string derive(const std::string& secret, Purpose purpose, const Handshake& handshake);
 
 // Returns random bytes from the kernel; empty if the kernel cannot provide any.

@@ -44,7 +44,7 @@ class HmacKey {
 Digest sha256(const std::string& message);
 Digest hmac_sha256(const std::string& key, const std::string& message);
 
-// Compare secrets or digests. The time depends only on the length, not on the contents.
+// These functions compare secrets or digests in a time that depends only on the length, not on the contents.
 bool is_same_secret(const std::string& left, const std::string& right);
 bool is_same_digest(const Digest& left, const char* right);  // kDigestBytes characters
 

@@ -26,9 +26,9 @@ class Descriptor {
   int number_ = -1;
 };
 
-// Listens on the first free port in `ports` (0: any) at `address`. If the address is numeric, only its
-// interface is used. If it is a name, every interface of the address family is used, because a host's own
-// name often resolves to loopback. MTL_STORE_ADDRESS if no port is available.
+// Listens at `address`, on the first free port in `ports` (0: any port). For a numeric address, only the
+// interface with this address is used. For a name, every interface of the address family is used, because a
+// host's own name often resolves to loopback. Returns MTL_STORE_ADDRESS if no port is available.
 Status listen_on(const std::string& address, const std::vector<int>& ports, Descriptor* socket, int* port);
 // Opens a non-blocking connection, or returns the error.
 Status connect_to(const std::string& address, int port, int64_t timeout_ns, Descriptor* socket);
@@ -37,7 +37,8 @@ Descriptor accept_from(int socket, std::string* peer);
 
 // Sends bytes. Returns the number of bytes sent, 0 if the call would block, -1 if the connection is lost.
 long send_some(int socket, const char* bytes, size_t count);
-// Receives bytes. Returns the same values as `send_some`, and -1 also at the end of the stream.
+// Receives bytes. Returns the number of bytes received, 0 if the call would block, -1 if the connection is
+// lost or the stream has ended.
 long receive_some(int socket, char* bytes, size_t count);
 
 }  // namespace mtl::comm::store

@@ -120,8 +120,8 @@ Status StoreClient::connect(JobState* job, const ClientOptions& options, std::sh
   const int64_t deadline = started + options.timeout_ns;
   int64_t pause_ns = 20 * kMillisecond;
   Status problem = error_status("MTL_STORE_UNREACHABLE", "no port to look at");
-  // this error is kept, because it explains more than "no listener at the later ports" or "no time left in
-  // the last round"
+  // the error about a different version is kept, because it explains more than a later error such as "no
+  // listener" at the next ports or "no time left" in the last round
   Status other_version;
   for (;;) {
     for (const int port : options.ports) {
@@ -412,8 +412,8 @@ void StoreClient::distrust() {
   end();
 }
 
-// Ends the connection, as the thread's last action. Callers that wait for an answer fail with the job's
-// reason.
+// Ends the connection, as the thread's last action. Callers that wait for an answer fail with the reason why
+// the job ended.
 void StoreClient::end() {
   const std::lock_guard<std::mutex> lock(mutex_);
   is_lost_ = true;

@@ -31,15 +31,15 @@ struct ClientOptions {
 
 class StoreClient : public std::enable_shared_from_this<StoreClient> {
  public:
-  // Connects to the store. `job` must outlive the client. Errors: MTL_STORE_UNREACHABLE with the result of
-  // the last attempt, MTL_STORE_REFUSED.
+  // Connects to the store. `job` must outlive the client. Fails with MTL_STORE_UNREACHABLE, which contains
+  // the result of the last attempt, or with MTL_STORE_REFUSED.
   static Status connect(JobState* job, const ClientOptions& options, std::shared_ptr<StoreClient>* client);
   ~StoreClient();
 
-  // The following functions fail with the job's reason if the job has been aborted.
+  // If the job has been aborted, the following functions fail with the reason for the abort.
   Status set(const std::string& key, const std::string& value);
-  // Waits for the key and returns its value. MTL_TIMEOUT, naming the key, if no rank sets it. May be called
-  // from any thread.
+  // Waits for the key and returns its value. Returns MTL_TIMEOUT, which names the key, if no rank sets it.
+  // May be called from any thread.
   Status get(const std::string& key, int64_t timeout_ns, std::string* value);
   Status find(const std::string& key, bool* is_there, std::string* value);
   Status add(const std::string& key, int64_t delta, int64_t* sum);
@@ -47,9 +47,9 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
   // After an abort of this process, waits until the store has informed the other ranks; then this process may
   // end.
   void wait_until_told(int64_t timeout_ns);
-  // Leaves the job in the regular way. If the job is aborted, the function only closes the connection. Must
-  // be called before the last reference is released, because the client's thread may briefly own a reference
-  // and cannot wait for itself.
+  // Leaves the job cleanly. If the job is aborted, the function only closes the connection. Must be called
+  // before the last reference is released, because the client's thread may briefly own a reference and cannot
+  // wait for itself.
   void close();
 
  private:

@@ -1,7 +1,7 @@
-// The server of a job's store: it keeps the keys that ranks set for each other, which ranks are alive, and
-// why the job fails. It has one thread, in the launcher of the first node or in rank 0, and never waits for
-// JavaScript. A peer must prove that it knows the job's secret. Before the proof, it can use no resources
-// except its socket.
+// The server of a job's store. It keeps the keys that ranks set for each other, and knows which ranks are
+// alive and why the job fails. It has one thread, in the launcher of the first node or in rank 0, and never
+// waits for JavaScript. A peer must prove that it knows the job's secret. Before the proof, the peer can use
+// no resources except its socket.
 #pragma once
 
 #include <atomic>

@@ -9,9 +9,9 @@ import { ncclEngine, ncclInformation } from './nccl-engine.js';
 
 interface GpuEngineOptions {
   readonly asked: JobEngineName | undefined;
-  /** The time to wait for the other ranks' descriptions of their GPUs, in milliseconds. */
+  /** How long to wait for the other ranks' descriptions of their GPUs, in milliseconds. */
   readonly joinTimeoutMs: number;
-  /** Receives a message: the chosen engine and the reason. */
+  /** Receives a message that states the chosen engine and the reason for the choice. */
   readonly onMessage: (text: string) => void;
 }
 
@@ -88,9 +88,9 @@ function gatherDescriptions(
 
 /** A rank's description of its GPU, published before the engine is chosen. */
 export interface RankOnGpu {
-  /** An identifier of the GPU: the same text in all processes that use it. */
+  /** An identifier of the GPU, equal in all processes that use this GPU. */
   readonly uuid: string;
-  /** The version of NCCL; undefined if this rank cannot use NCCL. */
+  /** The installed NCCL version; undefined if this rank cannot use NCCL. */
   readonly ncclVersion?: string;
   /** The reason why NCCL cannot be used. */
   readonly ncclProblem?: string;
@@ -102,7 +102,7 @@ interface GpuEngineChoice {
   readonly name: JobEngineName;
   /** True if two ranks use the same GPU. */
   readonly sharesGpu: boolean;
-  /** A message for the user: the chosen engine and the reason. */
+  /** A message for the user that states the chosen engine and the reason for the choice. */
   readonly message: string;
 }
 
@@ -115,7 +115,8 @@ const sharingRemedy =
  * NCCL, if every rank can use NCCL; otherwise the host engine, which copies the tensors through host memory.
  * All ranks make the same choice, because they have the same descriptions.
  *
- * @throws ConfigurationError MTL_NCCL if NCCL is named and a rank cannot use it, with the rank and the reason
+ * @throws ConfigurationError MTL_NCCL if NCCL is named and a rank cannot use it. The message contains the
+ *   rank and the reason
  */
 export function chooseGpuEngine(
   ranks: readonly RankOnGpu[],

@@ -15,23 +15,23 @@ export interface EngineContext {
   readonly environment: ProcessEnvironment;
   /** The global ranks of each host, ascending. Hosts are in the order of node ranks. */
   readonly hosts: readonly (readonly number[])[];
-  /** The time that an operation waits for the other ranks, in milliseconds. */
+  /** How long an operation waits for the other ranks, at most, in milliseconds. */
   readonly timeoutMs: number;
   /** True if groups also accept tensors on device cuda, by copying them through host memory. */
   readonly isStaged: boolean;
 }
 
-/** A factory of the groups of a world. */
+/** A communication engine, which creates the groups of a world. */
 export interface Engine {
   readonly name: EngineName;
   /**
-   * Measures the time that the device waits. Only engines whose operations block the device, and not the
-   * host, have this property.
+   * Measures how long the device waits for communication. Only engines whose operations block the device, and
+   * not the host, have this property.
    */
   readonly deviceWaits?: DeviceWaits;
   /** Creates a group of two or more ranks, including this rank. All members must call it. */
   createGroup(options: GroupOptions): ProcessGroup;
-  /** Closes the engine. The job closes its groups. */
+  /** Closes the engine. The job closes the groups that the engine does not close itself. */
   close(): void;
 }
 

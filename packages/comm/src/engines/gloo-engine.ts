@@ -44,17 +44,15 @@ export function glooEngine({ job, store, hosts, timeoutMs, isStaged }: EngineCon
 
 interface GlooGroupOptions extends GroupOptions {
   readonly job: NativeJob;
-  /**
-   * The number of each rank's host, in the order of `ranks`. Ranks with equal numbers are on the same host.
-   */
+  /** The host index of each rank, in the order of `ranks`. Ranks with equal indices are on the same host. */
   readonly hosts: readonly number[];
   /** The store in which members publish their addresses. */
   readonly store: Store;
   /** A prefix of the store's keys, different for every attempt of a restarted job. */
   readonly keyPrefix: string;
   /**
-   * The timeout in milliseconds: of an operation that waits for the other members, and of the creation of the
-   * group, which waits for all members.
+   * How long an operation waits for other members, and the group's creation for all members, at most, in
+   * milliseconds.
    */
   readonly timeoutMs: number;
   /** The name or IP address of a network interface. Default: see `resolveSocketAddress`. */
@@ -70,9 +68,7 @@ interface GlooGroupOptions extends GroupOptions {
 const glooRemedy =
   'sudo apt-get install libgloo-dev, then npx mtl-comm-build (in a checkout npm run build:native)';
 
-/**
- * The number of groups with the same name and ranks that a job has created. All members have the same count.
- */
+/** How many groups with the same name and ranks a job has created. All members have the same count. */
 const numCreated = new WeakMap<NativeJob, Map<string, number>>();
 /**
  * The interval, in milliseconds, at which a rank that waits for other ranks of a new group checks if the job
@@ -82,10 +78,10 @@ const pollMs = 250;
 
 /**
  * Creates a group over Gloo. All members must call it. The ranks on one host first combine their tensors in
- * shared memory; for this, the ranks of each host must have joined (`joinHost`). The group's `engine` is then
- * `gloo+local`, otherwise `gloo`.
- * @throws CommunicationError MTL_GLOO_LIBRARY if Gloo is missing, MTL_GLOO naming a rank with an incompatible
- *   version of Gloo, MTL_TIMEOUT naming a rank that does not arrive.
+ * shared memory; for this, the ranks of each host must have joined (see `joinHost`). The group's `engine` is
+ * then `gloo+local`, otherwise `gloo`.
+ * @throws CommunicationError MTL_GLOO_LIBRARY if Gloo is missing; MTL_GLOO, which names a rank with an
+ *   incompatible version of Gloo; MTL_TIMEOUT, which names a rank that does not arrive.
  */
 export function createGlooGroup(options: GlooGroupOptions): NativeGroup {
   const { job, name, ranks, hosts, timeoutMs, socketInterface, isStaged = false } = options;
@@ -132,7 +128,7 @@ function exchangeAddresses(options: GlooGroupOptions, own: Uint8Array): Uint8Arr
 
 /**
  * Waits for the value of a key and returns it. Returns undefined at the deadline.
- * @throws the failure of the job.
+ * @throws the job's failure.
  */
 function getUntil(
   deadline: number,
@@ -163,14 +159,17 @@ function withRemedy<T>(body: () => T): T {
   }
 }
 
-/** Returns the path of the shim library that the user has set; empty for the library next to the addon. */
+/**
+ * Returns the path of the shim library that the user has set. An empty string selects the library next to the
+ * addon.
+ */
 function glooLibrary(): string {
   return process.env.MTL_GLOO_LIBRARY ?? '';
 }
 
 /**
- * Returns the reason why the gloo engine cannot be used on this machine (Debian's libgloo is optional), or
- * undefined.
+ * Returns the reason why the gloo engine cannot be used on this machine, for example because Debian's
+ * optional libgloo is missing; undefined if it can be used.
  */
 export function glooProblem(): string | undefined {
   return callNative(() => addon().glooProblem(glooLibrary()));
@@ -193,8 +192,8 @@ interface SocketAddressOptions {
  * Returns the IP address that this process uses for its incoming and outgoing connections. The user chooses
  * the address. It is never derived from the host's name, which often resolves to loopback, where no other
  * host can connect.
- * @throws ConfigurationError MTL_SOCKET_INTERFACE without a choice, or if the chosen interface does not
- *   exist. The error lists the existing interfaces.
+ * @throws ConfigurationError MTL_SOCKET_INTERFACE if the user has not chosen an address, or if the chosen
+ *   interface does not exist. The error lists the existing interfaces.
  */
 export function resolveSocketAddress(options: SocketAddressOptions): string {
   const { isOneHost, environment = process.env, interfaces = networkInterfaces() } = options;

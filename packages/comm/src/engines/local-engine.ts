@@ -5,7 +5,7 @@ import type { Engine, EngineContext } from './engine.js';
 
 /**
  * Returns the engine `local`: shared memory, for ranks of one host.
- * @throws ConfigurationError MTL_ENGINE on several hosts.
+ * @throws ConfigurationError MTL_ENGINE if the job has several hosts.
  */
 export function localEngine({ job, hosts, timeoutMs, isStaged }: EngineContext): Engine {
   if (hosts.length > 1) {
@@ -27,13 +27,14 @@ interface JoinHostOptions {
   /** The store in which the host's first rank publishes the address of the shared board. */
   readonly store: Store;
   /**
-   * The store's key for the board's address; different for every host and every attempt of a restarted job.
+   * The store's key for the board's address. It differs between hosts and between attempts of a restarted
+   * job.
    */
   readonly key: string;
   readonly timeoutMs: number;
   /**
-   * The time, in milliseconds, that this process may continue after the job has failed. Afterwards the
-   * watchdog ends the process.
+   * How long this process may continue after the job has failed, in milliseconds. Afterwards the watchdog
+   * ends the process.
    */
   readonly graceMs: number;
 }

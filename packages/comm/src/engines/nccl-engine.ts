@@ -57,8 +57,7 @@ export function ncclEngine(context: NcclEngineContext): Engine {
       groups.push(both);
       return both;
     },
-    // groups are closed here, because the store can still receive the message that this rank leaves in the
-    // regular way
+    // groups are closed here, because the store can still receive the message that this rank leaves cleanly
     close: () => {
       for (const group of groups) group.close();
       host.close();
@@ -183,15 +182,15 @@ export interface NcclInformation {
 /**
  * Finds and opens NCCL and the driver's library. Both stay open until the process ends.
  *
- * @throws CommunicationError MTL_NCCL_NOT_BUILT if the build lacks the engine, MTL_NCCL_NOT_FOUND with every
- *   path that was tried, MTL_NCCL_VERSION for a version that is too old, MTL_CUDA if the driver returns an
- *   error
+ * @throws CommunicationError MTL_NCCL_NOT_BUILT if the build lacks the engine; MTL_NCCL_NOT_FOUND, which
+ *   lists every path that was tried; MTL_NCCL_VERSION for a version that is too old; MTL_CUDA if the driver
+ *   returns an error
  */
 export function ncclInformation(): NcclInformation {
   return callNative(() => addon().ncclInformation());
 }
 
-/** Returns the reason why NCCL cannot be used here; undefined if it can. */
+/** Returns the reason why NCCL cannot be used on this machine; undefined if it can be used. */
 export function ncclProblem(): string | undefined {
   try {
     ncclInformation();

@@ -1,7 +1,7 @@
 import { expandHostList } from './slurm-host-list.js';
 import { launchError, VariableReader, type Variables } from './variable-reader.js';
 
-/** The program that started the processes of a job; `single`: a process without a launcher. */
+/** The program that started the processes of a job. `single`: the process was started without a launcher. */
 export type Launcher = 'mtl' | 'torchrun' | 'variables' | 'slurm' | 'openmpi' | 'pmi' | 'single';
 
 /** The position of a process in its job, according to the launcher's variables. */
@@ -9,10 +9,10 @@ export interface ProcessEnvironment {
   readonly launcher: Launcher;
   readonly rank: number;
   readonly worldSize: number;
-  /** The rank among the processes of its host. */
+  /** This process's rank among the processes of its host. */
   readonly localRank: number;
   readonly localWorldSize: number;
-  /** The number of this process's host. Hosts are identified by numbers, never by names. */
+  /** The index of this process's host. Hosts are identified by their indices, never by names. */
   readonly nodeRank: number;
   readonly numNodes: number;
   /**
@@ -29,7 +29,7 @@ export interface ProcessEnvironment {
   readonly storePorts: readonly number[];
   /** The process that runs the server of the store. */
   readonly storeHost: 'launcher' | 'rank 0';
-  /** The number of times that the launcher has restarted the job after a failure. */
+  /** How often the launcher has restarted the job after a failure. */
   readonly restartCount: number;
 }
 
@@ -54,7 +54,8 @@ interface Placement
  * process.
  *
  * Open MPI is tried before Slurm because mpirun starts its daemons with srun. Processes that mpirun starts
- * then have the variables of both, but only Open MPI's variables number the processes.
+ * then have the variables of both launchers, but only Open MPI's variables contain the ranks of the
+ * processes.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for variables that are incomplete or contradict each
  *   other
@@ -120,7 +121,7 @@ function fromRank(reader: VariableReader): Placement | undefined {
 
 /**
  * Reads the variables of Open MPI's mpirun. OMPI_COMM_WORLD_NODE_RANK is the process's rank on its node, not
- * the number of the node.
+ * the node's index.
  */
 function fromOpenMpi(reader: VariableReader): Placement | undefined {
   const remedy = 'start with mpirun, which sets both';
@@ -139,7 +140,7 @@ function fromOpenMpi(reader: VariableReader): Placement | undefined {
 }
 
 /**
- * Reads the variables of srun. SLURM_STEP_NUM_TASKS identifies a task of srun. The script of a batch job also
+ * Reads the variables of srun. Only a task of srun has SLURM_STEP_NUM_TASKS. The script of a batch job also
  * has SLURM_PROCID and SLURM_NTASKS, but it is a single process.
  */
 function fromSlurm(reader: VariableReader): Placement | undefined {
@@ -214,8 +215,8 @@ function both(
 }
 
 /**
- * Computes the host of each process. The processes are numbered host by host. Each host has the same number
- * of processes, unless `nodeRank` is given.
+ * Computes the index of this process's host, and the number of hosts. The processes must be numbered host by
+ * host, with the same number of processes on every host.
  */
 function blocks(place: {
   readonly rank: number;

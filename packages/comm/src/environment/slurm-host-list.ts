@@ -8,7 +8,7 @@ const maximumHosts = 65_536;
  * their leading zeros. A name may have several brackets (`rack[1-2]node[1-4]`); the last bracket varies
  * fastest.
  *
- * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for a list with another syntax
+ * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT if the list does not have this syntax
  */
 export function expandHostList(list: string): string[] {
   const hosts = splitOutsideBrackets(list).flatMap((pattern) => expandPattern(pattern, list));

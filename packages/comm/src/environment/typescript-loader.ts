@@ -6,8 +6,8 @@ export const isTypeScript = (path: string): boolean => /\.[cm]?ts$/.test(path);
 
 /**
  * Returns the URL of a module that makes Node.js run TypeScript; undefined if tsx is not installed. The
- * module belongs to the copy of tsx that is installed near `path`, or otherwise near this package. A process
- * imports the module first. A thread calls the module's `register`.
+ * module belongs to the copy of tsx that is installed near `path`, or otherwise near this package. In a
+ * process, the module must be imported first; in a thread, the module's `register` must be called.
  */
 export function typescriptLoader(path: string, kind: 'process' | 'thread' = 'process'): string | undefined {
   for (const from of [path, import.meta.url]) {

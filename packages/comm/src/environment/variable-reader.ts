@@ -1,9 +1,9 @@
 import { ConfigurationError } from '@mtl/errors';
 
-/** The environment variables of a process: `process.env`, or some of its variables. */
+/** The environment variables of a process: `process.env`, or a subset of its variables. */
 export type Variables = Readonly<Record<string, string | undefined>>;
 
-/** Creates the error for variables of a launcher that are incomplete or contradict each other. */
+/** Creates the error for launcher variables that are incomplete or contradict each other. */
 export function launchError(
   message: string,
   { expected, remedy }: { readonly expected?: string; readonly remedy: string },

@@ -31,7 +31,7 @@ export function convertFailure(failure: NativeFailure): MtlError {
   return new Class(code as `MTL_${string}`, message, { ...remedy, details: known });
 }
 
-/** Runs `body`, converting errors that native code throws. */
+/** Runs `body`, and converts errors that native code throws. */
 export function callNative<T>(body: () => T): T {
   try {
     return body();
@@ -66,10 +66,10 @@ function packageDirectory(): string {
 /**
  * Loads the native addon and connects it to the addon of @mtl/kernels. The addon's path is MTL_COMM_ADDON if
  * it is set, else the local build, else the platform package. An error lists the paths that were tried and
- * the remedy. Without `usesTensors`, the addon of @mtl/kernels is not loaded, and functions with tensors must
- * not be called.
+ * the remedy. If `usesTensors` is false, the addon of @mtl/kernels is not loaded, and functions with tensors
+ * must not be called.
  *
- * @throws KernelError MTL_WEBASSEMBLY where the kernels are WebAssembly; CommunicationError MTL_PLATFORM,
+ * @throws KernelError MTL_WEBASSEMBLY if the kernels are WebAssembly; CommunicationError MTL_PLATFORM,
  *   MTL_ADDON
  */
 export function loadAddon({ usesTensors = true }: { readonly usesTensors?: boolean } = {}): CommAddon {

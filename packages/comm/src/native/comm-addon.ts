@@ -65,7 +65,7 @@ interface StoreFields {
   readonly secret: string;
   readonly worldSize: number;
   readonly attempt: number;
-  /** The word for a joining process in error messages. */
+  /** The word that error messages use for a joining process. */
   readonly member: string;
 }
 
@@ -77,8 +77,8 @@ interface FailureFields {
 }
 
 /**
- * An operation in the form that native code receives: numbers as in native/core/operation.h, tensors as
- * handles (0: no tensor).
+ * An operation in the form that native code receives: enumeration values as in native/core/operation.h,
+ * tensors as handles (0: no tensor).
  */
 interface OperationFields {
   readonly operation: number;
@@ -89,7 +89,7 @@ interface OperationFields {
   readonly peer: number;
   readonly input: number;
   readonly output: number;
-  /** The numbers of elements sent to and received from each member, for an all-to-all with unequal parts. */
+  /** How many elements are sent to and received from each member, for an all-to-all with unequal parts. */
   readonly sent?: readonly number[];
   readonly received?: readonly number[];
 }
@@ -126,7 +126,7 @@ export interface CommAddon {
   openGlooMesh(
     job: number,
     mesh: GroupFields & {
-      /** The host of each rank; hosts are numbers. */
+      /** The host index of each rank. */
       readonly hosts: readonly number[];
       readonly address: string;
       readonly library: string;
@@ -143,7 +143,11 @@ export interface CommAddon {
   ): OpenedGroup;
   closeGlooMesh(mesh: number): void;
 
-  /** Opens NCCL and the driver's library. @throws MTL_NCCL_NOT_BUILT, MTL_NCCL_NOT_FOUND, MTL_NCCL_VERSION */
+  /**
+   * Opens NCCL and the driver's library.
+   *
+   * @throws MTL_NCCL_NOT_BUILT, MTL_NCCL_NOT_FOUND, MTL_NCCL_VERSION
+   */
   ncclInformation(): { version: string; path: string; driverPath: string; builtAgainst: string };
   createNcclGroup(
     job: number,

@@ -20,7 +20,7 @@ interface NativeGroupOptions extends CheckedGroupOptions {
   readonly engine: EngineName;
   /** The handle of the native group. */
   readonly handle: number;
-  /** Measures how long the device waits; set if operations block the device and not the host. */
+  /** Measures how long the device waits. Defined only if operations block the device and not the host. */
   readonly deviceWaits?: DeviceWaits;
 }
 

@@ -6,19 +6,19 @@ import type { TakenTrace } from './comm-addon.js';
 import { NativeGroup } from './native-group.js';
 
 export interface HostOptions {
-  /** The time to wait for the ranks of this host, in milliseconds. */
+  /** How long to wait for the ranks of this host, in milliseconds. */
   readonly timeoutMs: number;
   /**
-   * The time, in milliseconds, that this process may continue after the job has failed. Then its watchdog
-   * ends it with status 1.
+   * How long this process may continue after the job has failed, in milliseconds. Then the watchdog ends the
+   * process with status 1.
    */
   readonly graceMs: number;
 }
 
 interface LocalGroupOptions extends GroupOptions {
   /**
-   * The maximum time, in milliseconds, that an operation waits for the other members, and that creating a
-   * group waits for its first member.
+   * How long an operation waits for the other members, and creating a group for its first member, at most, in
+   * milliseconds.
    */
   readonly timeoutMs: number;
   /**
@@ -35,9 +35,9 @@ interface LocalGroupOptions extends GroupOptions {
 
 /**
  * A process's membership in a job, in native code: its abort state, the board that the ranks of a host share,
- * its watchdog and its groups. Worlds are built on it. First, one rank of the host creates the board and
- * publishes the board's address in a store, and the other ranks open the board. Then all ranks call
- * `joinHost`. Afterwards they can create groups.
+ * its watchdog and its groups. Worlds are built on this class. First, one rank of the host creates the board
+ * and publishes the board's address in a store, and the other ranks open the board. Then all ranks call
+ * `joinHost`. Afterwards the ranks can create groups.
  */
 export class NativeJob {
   readonly rank: number;
@@ -67,7 +67,7 @@ export class NativeJob {
   /**
    * Waits for all ranks of the host, then monitors them. From now on, the end of a rank makes every operation
    * fail within a second.
-   * @throws CommunicationError MTL_TIMEOUT, naming the ranks that did not join.
+   * @throws CommunicationError MTL_TIMEOUT, which names the ranks that did not join.
    */
   joinHost({ timeoutMs, graceMs }: HostOptions): void {
     callNative(() => addon().joinHost(this.handle, { timeoutMs, graceMs }));
@@ -85,8 +85,8 @@ export class NativeJob {
 
   /**
    * Makes every operation on all ranks of this host fail with `reason`. If there are several reasons, the
-   * first is kept. If the reason names a rank (`details.rank`), it is not changed; otherwise the error names
-   * this rank.
+   * first is kept. If the reason names a rank (in `details.rank`), it is not changed; otherwise the error
+   * names this rank.
    */
   abort(reason: Error): void {
     const isKnown = MtlError.isInstance(reason);
@@ -114,7 +114,7 @@ export class NativeJob {
     return callNative(() => addon().takeTrace(this.handle));
   }
 
-  /** Closes all groups and leaves the job in the regular way. A second call does nothing. */
+  /** Closes all groups and leaves the job cleanly. A second call does nothing. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;

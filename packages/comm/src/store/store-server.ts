@@ -4,21 +4,21 @@ import { addon, callNative, convertFailure } from '../native/addon.js';
 
 export interface StoreServerOptions {
   /**
-   * The address to listen on. With a numeric address, the server listens on one interface. With a name
-   * (except localhost), it listens on all interfaces. Default: loopback.
+   * The address to listen on. If the address is numeric, the server listens on one interface. If it is a name
+   * (except localhost), the server listens on all interfaces. Default: loopback.
    */
   readonly address?: string;
   /** The possible ports. The server uses the first free port; 0 means any port. Default: any. */
   readonly ports?: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
-  /** The number of restarts of the job. Default 0. */
+  /** How often the job has been restarted. Default: 0. */
   readonly attempt?: number;
   /** The rank of this process; undefined if the process is a launcher. */
   readonly hostRank?: number | undefined;
-  /** The word for a joining process in messages. Default: rank. */
+  /** The word that messages use for a joining process. Default: rank. */
   readonly member?: string;
-  /** The maximum time, in milliseconds, that a rank may be silent before it counts as lost. Default: 15 s. */
+  /** How long a rank may be silent before it counts as lost, in milliseconds. Default: 15 000. */
   readonly heartbeatLimitMs?: number;
 }
 
@@ -28,7 +28,7 @@ export class StoreServer {
   readonly #handle: number;
   #isClosed = false;
 
-  /** @throws CommunicationError MTL_STORE_ADDRESS when no port is available. */
+  /** @throws CommunicationError MTL_STORE_ADDRESS if no port is available. */
   constructor(options: StoreServerOptions) {
     const { address = '127.0.0.1', ports = [0], secret, worldSize, attempt = 0, hostRank = -1 } = options;
     const { heartbeatLimitMs = 15_000, member = 'rank' } = options;
@@ -48,15 +48,15 @@ export class StoreServer {
   }
 
   /**
-   * The reason for the failure of the job, reported by a rank or due to a lost connection; undefined if the
-   * job has not failed.
+   * The reason why the job has failed, reported by a rank or due to a lost connection; undefined if the job
+   * has not failed.
    */
   get failure(): MtlError | undefined {
     const failure = callNative(() => addon().failureOfStoreServer(this.#handle));
     return failure === undefined ? undefined : convertFailure(failure);
   }
 
-  /** Makes the job fail because this process has noticed the end of a rank. The first reason is kept. */
+  /** Makes the job fail because this process has noticed that a rank has ended. The first reason is kept. */
   abort({ rank, message }: { readonly rank: number; readonly message: string }): void {
     if (this.#isClosed) return;
     callNative(() => addon().abortStoreServer(this.#handle, { rank, code: 'MTL_RANK_DIED', message }));

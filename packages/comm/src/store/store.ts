@@ -9,7 +9,7 @@ export interface Store {
   set(key: string, value: Uint8Array): void;
   /**
    * Waits until a rank has set a key, and returns the key's value.
-   * @throws CommunicationError MTL_TIMEOUT, naming the key, if no rank sets it within `timeoutMs`.
+   * @throws CommunicationError MTL_TIMEOUT, which names the key, if no rank sets it within `timeoutMs`.
    */
   get(key: string, timeoutMs: number): Uint8Array;
 }
@@ -17,18 +17,18 @@ export interface Store {
 interface NativeStoreOptions {
   readonly job: NativeJob;
   readonly address: string;
-  /** The possible ports of the store. The store listens on one of them. */
+  /** The possible ports of the store, which listens on one port of this list. */
   readonly ports: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
   /**
-   * The number of restarts of the job. If the store belongs to another attempt, the client waits until that
-   * store has ended.
+   * How often the job has been restarted. If the store belongs to a different attempt, the client waits until
+   * that store has ended.
    */
   readonly attempt: number;
-  /** The time to look for the store, in milliseconds. */
+  /** How long to look for the store, in milliseconds. */
   readonly timeoutMs: number;
-  /** The word for a joining process in messages. Default: rank. */
+  /** The word that messages use for a joining process. Default: rank. */
   readonly member?: string;
 }
 
@@ -58,7 +58,7 @@ export class NativeStore implements Store {
   }
 
   /**
-   * Waits for a key like `get`, without blocking the event loop. Rejects with the failure of the job, or with
+   * Waits for a key like `get`, without blocking the event loop. Rejects with the job's failure, or with
    * MTL_CLOSED if the store is closed. The store must be closed before the job.
    */
   getLater(key: string, timeoutMs: number): Promise<Uint8Array> {
@@ -75,7 +75,11 @@ export class NativeStore implements Store {
     return callNative(() => addon().addInStore(this.handle, { key, delta }));
   }
 
-  /** Waits until all keys are set. @throws CommunicationError MTL_TIMEOUT, naming the first missing key. */
+  /**
+   * Waits until all keys are set.
+   *
+   * @throws CommunicationError MTL_TIMEOUT, which names the first missing key.
+   */
   wait(keys: readonly string[], timeoutMs: number): void {
     const deadline = performance.now() + timeoutMs;
     for (const key of keys) this.get(key, Math.max(0, deadline - performance.now()));
@@ -86,7 +90,7 @@ export class NativeStore implements Store {
     callNative(() => addon().tellStore(this.handle, timeoutMs));
   }
 
-  /** Leaves the job in the regular way. From now on, the end of this process does not count as a failure. */
+  /** Leaves the job cleanly. From now on, the end of this process does not count as a failure. */
   close(): void {
     callNative(() => addon().closeStoreClient(this.handle));
   }

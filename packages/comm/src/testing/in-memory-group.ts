@@ -23,7 +23,7 @@ import type { MessageChannels } from './message-channels.js';
 
 export interface InMemoryGroupOptions extends CheckedGroupOptions {
   readonly channels: MessageChannels;
-  /** The time that an operation waits for the other members, in milliseconds. */
+  /** How long an operation waits for the other members, at most, in milliseconds. */
   readonly timeoutMs: number;
 }
 
@@ -41,7 +41,7 @@ interface Exchange {
   readonly valuesFor: (member: number) => TypedArray | undefined;
   /** Members that send values to this member. */
   readonly from: readonly number[];
-  /** The number of elements from each member, for an all-to-all with unequal parts. */
+  /** How many elements each member sends, for an all-to-all with unequal parts. */
   readonly received?: readonly number[] | undefined;
   readonly elementBytes: number;
   /**

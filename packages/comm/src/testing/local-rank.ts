@@ -74,7 +74,7 @@ export interface RunRankOptions {
 /**
  * Runs one rank of a test as a process: joins the world, calls the module, and prints one line of JSON,
  * {"result": ..., "engine": ...} or {"error": {...}}. After an error, the process ends with status 1, and
- * does not leave the job in the regular way.
+ * does not leave the job cleanly.
  */
 export async function runRank({ module, argument, join }: RunRankOptions): Promise<void> {
   let world: World | undefined;
@@ -87,8 +87,7 @@ export async function runRank({ module, argument, join }: RunRankOptions): Promi
     const { message } = error as Error;
     const known = MtlError.isInstance(error) ? { code: error.code, details: error.details } : {};
     print({ error: { message, ...known }, at: Date.now() });
-    // the process must not leave the job in the regular way, because the other ranks must learn of its
-    // failure
+    // the process must not leave the job cleanly, because the other ranks must learn of its failure
     process.exitCode = 1;
     // a communication error reaches every rank through the rank's own operation, whose error has more details
     if (!(error instanceof CommunicationError)) world?.abort(error as Error);

@@ -11,9 +11,9 @@ export interface LocalRanksOptions extends Pick<RankProcessOptions, 'preload' | 
   readonly worldSize: number;
   /** An argument that is passed to every rank, as JSON. */
   readonly argument?: unknown;
-  /** The time that an operation waits for the other ranks, in milliseconds. Default 20 s. */
+  /** How long an operation waits for the other ranks, at most, in milliseconds. Default: 20 000. */
   readonly timeoutMs?: number;
-  /** The time to wait for all ranks to join, in milliseconds. Default 30 s. */
+  /** How long to wait for all ranks to join, in milliseconds. Default: 30 000. */
   readonly joinTimeoutMs?: number;
   /** See LocalWorldOptions. */
   readonly abortGraceMs?: number;
@@ -27,8 +27,8 @@ export interface LocalRanksOptions extends Pick<RankProcessOptions, 'preload' | 
 const entry = import.meta.url.endsWith('.ts') ? './local-rank-entry.mjs' : './local-rank-entry.js';
 
 /**
- * Starts ranks as processes of this host, which find each other through a folder. Call `remove` to delete the
- * folder after they have ended.
+ * Starts ranks as processes of this host, which find each other through a folder. `remove` deletes the
+ * folder; it must be called after the processes have ended.
  */
 export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProcess[]; remove: () => void } {
   const { module, worldSize, argument = null, absent = [], timeoutMs = 20_000, bufferBytes } = options;

@@ -3,8 +3,8 @@ import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 /** A message from one in-memory rank to another. */
 interface Message {
   /**
-   * Identifies the message within its group. Messages of different groups may arrive in another order than
-   * they were sent.
+   * Identifies the message within its group. Messages of different groups may not arrive in the order in
+   * which they were sent.
    */
   readonly tag: string;
   /** Operation, dtype and size, which must be equal on both sides. */
@@ -15,7 +15,7 @@ interface Message {
 /** The channels between one rank and all ranks, as passed to its worker thread. */
 export interface ChannelEnds {
   readonly ports: readonly (MessagePort | undefined)[];
-  /** numMessages[from]: the number of messages that rank `from` has sent to this rank. */
+  /** `numMessages[from]` is the number of messages that rank `from` has sent to this rank. */
   readonly numMessages: SharedArrayBuffer;
   /** The `numMessages` of each rank, by rank. */
   readonly counters: readonly SharedArrayBuffer[];
@@ -42,7 +42,7 @@ export class MessageChannels {
     Atomics.notify(counter, this.#rank);
   }
 
-  /** Waits for the message with a tag. Returns undefined if it does not arrive within `timeoutMs`. */
+  /** Waits for the message with the given tag. Returns undefined if it does not arrive within `timeoutMs`. */
   receive(from: number, tag: string, timeoutMs: number): Message | undefined {
     const deadline = performance.now() + timeoutMs;
     for (;;) {
@@ -55,7 +55,7 @@ export class MessageChannels {
     }
   }
 
-  /** Returns true if the message with a tag has arrived. */
+  /** Returns true if the message with the given tag has arrived. */
   has(from: number, tag: string): boolean {
     while (this.#takeNext(from, 0)) if (this.#early[from]!.has(tag)) return true;
     return this.#early[from]!.has(tag);

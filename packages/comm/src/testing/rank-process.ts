@@ -19,7 +19,7 @@ export interface RankProcess {
   /** All lines of JSON that the rank has printed so far. */
   readonly lines: (Outcome & Readonly<Record<string, unknown>>)[];
   readonly stderr: () => string;
-  /** Resolves to the first printed line with this property. */
+  /** Resolves to the first printed line that has `property`. */
   readonly said: (property: string) => Promise<Outcome & Readonly<Record<string, unknown>>>;
   /** Resolves to the exit code or signal after the process has ended. */
   readonly ended: Promise<number | string | null>;
@@ -34,7 +34,7 @@ export interface RankProcessOptions {
   readonly preload?: URL | undefined;
   /** Node's flags, such as export conditions. */
   readonly execArgv?: readonly string[] | undefined;
-  /** A command that runs another program, such as `ip netns exec`, with its arguments. */
+  /** A command that runs the rank's program, such as `ip netns exec`, and the arguments of the command. */
   readonly prefix?: readonly string[];
 }
 
@@ -77,7 +77,10 @@ export function startRankProcess(options: RankProcessOptions): RankProcess {
   return { child, lines, stderr: () => stderr, said, ended };
 }
 
-/** Returns true while the process is running (a zombie is not). */
+/**
+ * Returns true while the process is running. A process that has ended but not been waited for (a zombie) is
+ * not running.
+ */
 export function isRunning({ child }: RankProcess): boolean {
   return child.exitCode === null && child.signalCode === null;
 }

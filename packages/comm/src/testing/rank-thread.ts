@@ -23,7 +23,7 @@ export type RankFunction<Argument = unknown, Result = unknown> = (
   argument: Argument,
 ) => Result | Promise<Result>;
 
-/** The fields of a rank's MtlError that are needed to recreate it in another thread. */
+/** The fields of a rank's MtlError that are needed to recreate it in a different thread. */
 export interface KnownError {
   readonly family: string;
   readonly code: `MTL_${string}`;

@@ -10,7 +10,7 @@ export interface InMemoryRanksOptions {
   readonly module: URL;
   /** An argument that is passed to every rank. It must be cloneable. */
   readonly argument?: unknown;
-  /** The time that an operation waits for the other ranks, in milliseconds. Default 20 s. */
+  /** How long an operation waits for the other ranks, at most, in milliseconds. Default: 20 000. */
   readonly timeoutMs?: number;
   /**
    * A module that each thread imports first. Default: for a TypeScript module, the installed tsx; without

@@ -5,7 +5,7 @@ import type { World } from '../world.js';
 
 /**
  * The declared groups of a rank, by name. A group of pipeline stages is undefined on ranks that do not belong
- * to it. A group also exists if it has a single rank; its operations then do nothing.
+ * to it. A group exists even if it has a single rank; its operations then do nothing.
  */
 export type MeshGroups<Declared extends Readonly<Record<string, GroupDeclaration>>> = {
   readonly [Name in keyof Declared]: Declared[Name] extends readonly MeshAxis[]

@@ -16,8 +16,8 @@ import { gatherRanks, rankZeroNeverCame, readJoinTimeout, waitNoticesMs } from '
 
 export interface JoinWorldOptions {
   /**
-   * The environment variables, with the launcher's description of the process and with the secret. Default:
-   * process.env.
+   * The environment variables, which contain the launcher's description of the process, and the secret.
+   * Default: process.env.
    */
   readonly variables?: Variables;
   /** This process's position in the job. Default: the position in `variables`. */
@@ -29,35 +29,35 @@ export interface JoinWorldOptions {
    */
   readonly engine?: JobEngineName;
   /**
-   * The device of the tensors. Default: cpu. With `cuda`, which must be open, groups accept tensors of both
-   * devices.
+   * The device of the tensors. Default: cpu. If the device is `cuda`, it must already be open, and groups
+   * accept tensors of both devices.
    */
   readonly device?: Device;
   /**
-   * Receives messages for the user: the engine for GPUs with the reason for its choice, and a notice if the
-   * store of this process listens on every interface.
+   * Receives messages for the user: which engine was chosen for GPUs and why, and a notice if the store of
+   * this process listens on every interface.
    */
   readonly onMessage?: (text: string) => void;
   /**
-   * After five seconds, and then every minute, receives a text that names the ranks that have not joined. If
-   * possible, only one rank reports. Default: prints a line to standard error.
+   * Receives a message that names the ranks that have not joined, after five seconds and then every minute.
+   * If possible, only one rank reports. Default: prints a line to standard error.
    */
   readonly onWait?: (text: string) => void;
-  /** The time that an operation waits for the other ranks, in milliseconds. Default: 600 s. */
+  /** How long an operation waits for the other ranks, at most, in milliseconds. Default: 600 000. */
   readonly timeoutMs?: number;
   /**
-   * The time to wait for all ranks to join, in milliseconds. Default: the variable MTL_JOIN_TIMEOUT (in
-   * seconds), or 300 s.
+   * How long to wait for all ranks to join, in milliseconds. Default: the variable MTL_JOIN_TIMEOUT (in
+   * seconds), or 300 000.
    */
   readonly joinTimeoutMs?: number;
   /**
-   * The time, in milliseconds, that this process may continue after the job has failed. Then its watchdog
-   * ends it. Default: 10 s.
+   * How long this process may continue after the job has failed, in milliseconds. Then the watchdog ends the
+   * process. Default: 10 000.
    */
   readonly abortGraceMs?: number;
   /**
-   * The maximum time, in milliseconds, that a rank may be silent. It applies if this process runs the store
-   * (under srun, mpirun, torchrun). Default: 15 s.
+   * How long a rank may be silent, at most, in milliseconds. It applies if this process runs the store (under
+   * srun, mpirun, torchrun). Default: 15 000.
    */
   readonly heartbeatLimitMs?: number;
 }
@@ -66,9 +66,9 @@ export interface JoinWorldOptions {
  * Connects the processes of a job: reads the launcher's variables, finds the store, waits for all ranks, and
  * starts the engine. A single process skips these steps and gets a world with one rank.
  *
- * @throws errors of `loadAddon`; ConfigurationError MTL_LAUNCH_ENVIRONMENT, MTL_JOB_SECRET, MTL_ENGINE,
+ * @throws the errors of `loadAddon`; ConfigurationError MTL_LAUNCH_ENVIRONMENT, MTL_JOB_SECRET, MTL_ENGINE,
  *   MTL_NCCL
- * @throws CommunicationError MTL_TIMEOUT, naming the ranks that did not join; MTL_STORE_UNREACHABLE,
+ * @throws CommunicationError MTL_TIMEOUT, which names the ranks that did not join; MTL_STORE_UNREACHABLE,
  *   MTL_STORE_REFUSED
  */
 export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedWorld> {
@@ -155,7 +155,7 @@ interface FindStoreOptions {
   readonly onWait: (text: string) => void;
 }
 
-/** Looks for the store of the job until the store is found or the time has passed. */
+/** Looks for the store of the job until the store is found or `timeoutMs` has passed. */
 function findStore(options: FindStoreOptions): NativeStore {
   const { environment, job, secret, server, timeoutMs, onWait } = options;
   const { rank, storeHost, masterAddress: address, worldSize, restartCount: attempt } = environment;
@@ -188,9 +188,9 @@ function findStore(options: FindStoreOptions): NativeStore {
 }
 
 /**
- * Returns true if this rank reports that the store is missing. Without a store, the ranks cannot agree on a
- * rank that reports. If a launcher has started all ranks of a host, one report per host is enough. On the
- * first host, this is rank 1, because rank 0 runs the store.
+ * Returns true if this rank is the one that reports a missing store. Without a store, the ranks cannot agree
+ * on such a rank. If a launcher has started all ranks of a host, one report per host is enough. On the first
+ * host, this is rank 1, because rank 0 runs the store.
  */
 function speaks({ launcher, nodeRank, localRank }: ProcessEnvironment): boolean {
   return launcher === 'variables' || localRank === (nodeRank === 0 ? 1 : 0);

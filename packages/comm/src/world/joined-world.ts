@@ -11,7 +11,7 @@ import type { NativeStore } from '../store/store.js';
 import type { StoreServer } from '../store/store-server.js';
 import type { GroupOptions, World } from '../world.js';
 
-/** The time, in milliseconds, that a failing process waits for the store to inform the other ranks. */
+/** How long a failing process waits for the store to inform the other ranks, in milliseconds. */
 const tellTimeoutMs = 1_000;
 
 /** The resources of a world with several processes. A single process has none. */
@@ -66,7 +66,7 @@ export class JoinedWorld implements World {
     return this.#parts.engine.createGroup({ name, ranks });
   }
 
-  /** The reason for the failure of the job, on any rank; undefined if the job has not failed. */
+  /** The reason why the job has failed, on whichever rank; undefined if the job has not failed. */
   get failure(): MtlError | undefined {
     return this.#isClosed ? undefined : this.#parts?.job.failure;
   }
@@ -82,16 +82,15 @@ export class JoinedWorld implements World {
   }
 
   /**
-   * Returns the latest operations of all groups (at most 8192), for measuring overlap. `numDropped` counts
-   * the dropped operations.
+   * Returns the latest operations of all groups (at most 8192), for measuring overlap. `numDropped` is the
+   * number of older operations that were dropped.
    */
   takeTrace(): TakenTrace {
     return this.#parts?.job.takeTrace() ?? Object.assign([], { numDropped: 0 });
   }
 
   /**
-   * Leaves the job in the regular way. The process with the store's server waits until all other processes
-   * have left.
+   * Leaves the job cleanly. The process with the store's server waits until all other processes have left.
    */
   close(): void {
     if (this.#parts === undefined || this.#isClosed) return;

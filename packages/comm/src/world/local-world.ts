@@ -12,13 +12,13 @@ export interface LocalWorldOptions {
   readonly rank: number;
   readonly size: number;
   readonly store: Store;
-  /** The time that an operation waits for the other ranks, in milliseconds. Default: 600 s. */
+  /** How long an operation waits for the other ranks, at most, in milliseconds. Default: 600 000. */
   readonly timeoutMs?: number;
-  /** The time to wait for all ranks to join, in milliseconds. Default: `timeoutMs`. */
+  /** How long to wait for all ranks to join, in milliseconds. Default: `timeoutMs`. */
   readonly joinTimeoutMs?: number;
   /**
-   * The time, in milliseconds, that this process may continue after the job has failed. Then its watchdog
-   * ends it. Default: 10 s.
+   * How long this process may continue after the job has failed, in milliseconds. Then the watchdog ends the
+   * process. Default: 10 000.
    */
   readonly abortGraceMs?: number;
   /**
@@ -39,7 +39,7 @@ export class LocalWorld implements World {
 
   /**
    * Blocks until all ranks have joined.
-   * @throws CommunicationError MTL_TIMEOUT, naming the ranks that have not joined.
+   * @throws CommunicationError MTL_TIMEOUT, which names the ranks that have not joined.
    */
   constructor(options: LocalWorldOptions) {
     const { rank, size, store, bufferBytes, abortGraceMs = 10_000 } = options;
@@ -77,8 +77,8 @@ export class LocalWorld implements World {
   }
 
   /**
-   * Returns the latest operations of all groups (at most 8192), for measuring overlap. `numDropped` counts
-   * the dropped operations.
+   * Returns the latest operations of all groups (at most 8192), for measuring overlap. `numDropped` is the
+   * number of older operations that were dropped.
    */
   takeTrace(): TakenTrace {
     return this.#job.takeTrace();

@@ -56,7 +56,7 @@ describe('SharedSecretFile', () => {
     const made = file();
     const secret = made.create();
     const content = JSON.parse(readFileSync(made.path, 'utf8'));
-    // the test simulates that another process has this process id by now
+    // simulates that a different process has reused the process id of the file's creator
     writeFileSync(made.path, JSON.stringify({ ...content, started: '1' }), { mode: 0o600 });
     expect(file().find()).toBeUndefined();
     const next = file().create();

@@ -23,7 +23,7 @@ const lookMs = 50;
 
 /**
  * Returns true for a job whose user need not provide a secret. In such a job, all processes are on one host,
- * so that a file can contain the secret, and torchrun or a script has started the processes with RANK and
+ * so that a file can contain the secret. torchrun or a script has started the processes with RANK and
  * WORLD_SIZE.
  */
 export function sharesSecretFile(
@@ -87,8 +87,8 @@ interface Content extends Holder {
 
 /**
  * A secret that rank 0 creates for the other ranks of a job on one host. Until all ranks have joined, the
- * secret is in a file that only this user can read. The file name depends on the address at which the ranks
- * meet, and on torchrun's job name.
+ * secret is in a file that only this user can read. The file name is a hash of the address at which the
+ * ranks meet, torchrun's job name, the number of ranks, and how often the job has restarted.
  */
 export class SharedSecretFile {
   readonly path: string;
@@ -124,7 +124,7 @@ export class SharedSecretFile {
     return content.secret;
   }
 
-  /** Returns the secret if its creator, a rank 0, is running. Otherwise undefined. */
+  /** Returns the secret if its creator, a rank 0, is running; otherwise undefined. */
   find(): string | undefined {
     const content = this.#read();
     return content !== undefined && isRunning(content) ? content.secret : undefined;

@@ -4,15 +4,15 @@ import { launchError, type Variables } from '../environment/variable-reader.js';
 import type { NativeStore } from '../store/store.js';
 
 /**
- * The times in milliseconds at which a process that waits for other processes at the start reports the
- * missing ranks: first after `first`, which is longer than a normal start, then every `next`.
+ * The times in milliseconds after which a process that waits for others at the start reports the missing
+ * ranks: first after `first`, which is longer than a normal start, then after every further `next`.
  */
 export const waitNoticesMs = { first: 5_000, next: 60_000 } as const;
 
 const defaultSeconds = 300;
 
 /**
- * Returns the time in milliseconds that processes wait for each other at the start: MTL_JOIN_TIMEOUT (in
+ * Returns how long processes wait for each other at the start, in milliseconds: MTL_JOIN_TIMEOUT (in
  * seconds), or 300 s by default.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT
@@ -30,9 +30,12 @@ interface RankZeroNeverCameOptions {
   /** The rank that waited. */
   readonly rank: number;
   readonly waitedMs: number;
-  /** The text after the time: the reason for the wait, or the error of the last attempt. */
+  /**
+   * The end of the message, after the waiting time: the reason for the wait, or the error of the last
+   * attempt.
+   */
   readonly detail: string;
-  /** The names of the variables that must have the same values on all ranks, as text. */
+  /** The names of the variables that must have the same values on all ranks, worded for the message. */
   readonly alike: string;
   readonly cause?: MtlError;
 }
@@ -58,16 +61,16 @@ interface GatherRanksOptions {
   readonly environment: ProcessEnvironment;
   readonly store: NativeStore;
   readonly timeoutMs: number;
-  /** Returns the milliseconds since this process began to join. */
+  /** Returns the number of milliseconds since this process began to join. */
   readonly waitedMs: () => number;
-  /** This function is called on the lowest rank that has joined, with a text that names the missing ranks. */
+  /** Called on the lowest rank that has joined, with a message that names the missing ranks. */
   readonly onWait: (text: string) => void;
 }
 
 /**
  * Announces this rank, waits for all other ranks, and returns the ranks of every host.
  *
- * @throws CommunicationError MTL_TIMEOUT, naming the ranks that did not join
+ * @throws CommunicationError MTL_TIMEOUT, which names the ranks that did not join
  */
 export function gatherRanks(options: GatherRanksOptions): number[][] {
   const { rank, worldSize, nodeRank, numNodes, localWorldSize } = options.environment;
@@ -115,7 +118,10 @@ function waitForAll({ environment, store, timeoutMs, waitedMs, onWait }: GatherR
   }
 }
 
-/** Returns the ranks that have not joined, also as text, and the lowest rank that has joined. */
+/**
+ * Returns the ranks that have not joined, as a list and as a string for messages, and the lowest rank that
+ * has joined.
+ */
 function missingRanks(
   { worldSize, numNodes }: ProcessEnvironment,
   store: NativeStore,

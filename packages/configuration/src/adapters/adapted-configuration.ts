@@ -26,7 +26,7 @@ export const savedAdapters = {
     .optional(),
 };
 
-/** Returns the directories of adapters that a run writes at its end, by flag. */
+/** Returns the directories to which a run writes adapters at its end, keyed by flag. */
 export const adapterExports = ({
   saveLora,
 }: FlagValues<typeof adapterPlaceFlags>): Readonly<Record<string, string | undefined>> => ({

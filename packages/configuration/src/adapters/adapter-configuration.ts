@@ -27,7 +27,7 @@ export function checkAdapterPlaces(flags: FlagReader): void {
 /**
  * Returns the adapters to train, if flags request any.
  *
- * `model`: returns the model that is adapted
+ * `model` returns the model that is adapted.
  *
  * @throws ConfigurationError MTL_LORA_TARGETS, MTL_FLAG_NEEDS, MTL_FLAG_CONFLICT
  */

@@ -24,7 +24,7 @@ export const adapterFlags = {
   ),
 };
 
-/** The flags of directories from which adapters are loaded and to which they are saved. */
+/** The flags for the directories from which adapters are loaded, and to which adapters are saved. */
 export const adapterPlaceFlags = {
   'load-lora': text(
     'Folder of adapters that PEFT or --save-lora wrote (adapter_config.json, adapter_model.safetensors) to train on, or org/name[@revision] on the Hub; needs --load-hf, or --load with --finetune.',
@@ -56,7 +56,7 @@ export const adapterStartFlags = ['load-lora'] as const;
 /** The flags that name directories to which a run writes adapters at its end. */
 export const adapterExportFlags = ['save-lora'] as const;
 
-/** The adapter flags of conversions, with their own descriptions. */
+/** The adapter flags for conversions. Their descriptions differ from the training flags. */
 export const adapterFlagsOfConversion = {
   'load-lora': redescribed(adapterPlaceFlags['load-lora'], {
     description:
@@ -67,7 +67,9 @@ export const adapterFlagsOfConversion = {
   }),
 };
 
-/** The adapter flags of commands that use a trained model, with their own descriptions. */
+/**
+ * The adapter flags for commands that use a trained model. Their descriptions differ from the training flags.
+ */
 export const adapterFlagsOfInference = {
   'load-lora': redescribed(adapterPlaceFlags['load-lora'], {
     description:

@@ -13,7 +13,8 @@ interface AnyModel extends TransformerConfiguration, BlockVariants, PositionVari
 }
 
 /**
- * The values of the architecture that have been determined so far, by the keys of a model's configuration.
+ * The architecture values that have been determined so far. The keys are the same as in a model's
+ * configuration.
  */
 export type KnownValues = Readonly<Record<string, unknown>> & {
   readonly [Key in keyof AnyModel]?: AnyModel[Key] | undefined;
@@ -29,7 +30,7 @@ export interface FieldConversion {
   readonly saved: z.ZodType;
 }
 
-/** A property of a model's architecture, with its flag. */
+/** A property of a model's architecture, and its flag. */
 export interface ArchitectureField {
   /** The schema of the field's flag, with type, range, default and help. */
   readonly flag: z.ZodType;
@@ -108,7 +109,7 @@ export const presentIfOn = {
   saved: z.boolean(),
 } as const satisfies FieldConversion;
 
-/** `isUnused` of an optional field that always has an effect if present. */
+/** The `isUnused` function of an optional field that always has an effect if present. */
 export const neverUnused = (): boolean => false;
 
 /** Converts a flag's value to the value in a model's configuration. */

@@ -22,7 +22,10 @@ import {
 import { attentionFields, rotationFields } from './attention-fields.js';
 import { expertFields, gateFields, oneActivation } from './expert-fields.js';
 
-/** Returns a function that replaces the value of Llama 3.1 by undefined, because models omit this value. */
+/**
+ * Returns a function that replaces `usual`, the value of Llama 3.1, by undefined, because models omit this
+ * value.
+ */
 const unless = (usual: number) => (value: unknown) => (value === usual ? undefined : value);
 
 const ofYarn = onlyWith(({ positionEmbeddingType }) => positionEmbeddingType === 'yarn');
@@ -36,9 +39,10 @@ const ofYarnFactor = onlyWith(
 );
 
 /**
- * The architecture fields that extend rotary positions to sequences longer than in pretraining: Llama 3.1
- * with the names of transformers, YaRN with Megatron-LM's names and defaults. No flag has a default in its
- * schema, so that configurations of other models have none of these keys.
+ * The architecture fields that extend rotary position embeddings to sequences longer than in pretraining: the
+ * scaling of Llama 3.1 with the names of the transformers library, and YaRN with Megatron-LM's names and
+ * defaults. No flag has a default in its schema, so that configurations of other models have none of these
+ * keys.
  */
 export const rotaryScalingFields = {
   'rope-scaling-original-max-position-embeddings': ofLlama3(

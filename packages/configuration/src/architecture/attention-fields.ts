@@ -3,8 +3,8 @@ import { onlyWith, optional } from './architecture-field.js';
 import { layerList, layerListConversion } from './layer-lists.js';
 
 /**
- * Parses a window. Also accepts the notations of Megatron-LM's scripts: `(128,0)`, and -1 for a side without
- * a limit.
+ * Parses an attention window. Also accepts the notations of Megatron-LM's scripts: `(128,0)`, and -1 for a
+ * side without a limit.
  */
 function windowText(text: unknown): unknown {
   if (typeof text !== 'string') return text;
@@ -52,7 +52,7 @@ export const attentionFields = {
   ),
 };
 
-/** The architecture field for the layers without rotary positions. */
+/** The architecture field for the layers without rotary position embeddings. */
 export const rotationFields = {
   'no-rope-freq': ofRotation(
     layerList(

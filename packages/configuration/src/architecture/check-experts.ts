@@ -9,8 +9,8 @@ type ExpertFlag = keyof typeof expertFields;
  * Checks the combination of flags for experts.
  *
  * @param notices collects messages for the user
- * @throws ConfigurationError `MTL_EXPERTS` for an impossible size, with the nearest possible size;
- *   `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`
+ * @throws ConfigurationError `MTL_EXPERTS` for an impossible size, whose message contains the nearest
+ *   possible size; `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`
  */
 export function checkExperts(flags: FlagReader, notices: string[]): void {
   const numExperts = flags.get('num-experts');
@@ -27,12 +27,13 @@ export function checkExperts(flags: FlagReader, notices: string[]): void {
   checkCapacity(flags, notices);
 }
 
-/** Checks that a model without experts has no flags of experts. */
+/** Checks that no expert flags are given for a model without experts. */
 function checkDense(flags: FlagReader, notices: string[]): void {
   const others = (Object.keys(expertFields) as ExpertFlag[]).filter((name) => isAsked(flags, name));
   const [first] = others;
   if (first === undefined) return;
-  // this is allowed, because scripts disable experts with --num-experts 0 and keep the other flags of experts
+  // expert flags without experts are allowed, because scripts disable experts with --num-experts 0 and keep
+  // the other expert flags
   if (!flags.isAsked('num-experts')) flags.needs(first, '--num-experts', 'is of experts, and there are none');
   notices.push(`without experts no effect: ${others.map((name) => `--${name}`).join(', ')}`);
 }

@@ -2,10 +2,10 @@ import type { FlagReader } from '../validation/flag-reader.js';
 import { readLayerList } from './layer-lists.js';
 
 /**
- * Checks that a list of layers has one number for each layer.
+ * Checks that a list of layers has one element for each layer.
  *
  * @returns the list; undefined if the flag has a number N or no value
- * @throws ConfigurationError `code`, with a list of the right length
+ * @throws ConfigurationError `code`, whose remedy shows a list of the right length
  */
 export function checkLayerList(
   flags: FlagReader,
@@ -25,10 +25,10 @@ export function checkLayerList(
 }
 
 /**
- * Checks the flags of layers with a window and of layers without rotary positions.
+ * Checks the flags of layers with a window and of layers without rotary position embeddings.
  *
- * @throws ConfigurationError `MTL_LAYER_LIST` for a list of another length, `MTL_FLAG_NEEDS` for a model
- *   without windows or rotary positions
+ * @throws ConfigurationError `MTL_LAYER_LIST` for a list of the wrong length, `MTL_FLAG_NEEDS` for a model
+ *   without windows or rotary position embeddings
  */
 export function checkAttentionLayers(flags: FlagReader): void {
   const needs = (name: 'window-attn-skip-freq' | 'no-rope-freq', other: string): void =>

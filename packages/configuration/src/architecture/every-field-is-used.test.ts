@@ -8,7 +8,10 @@ import { describeBertModel, describeGptModel } from './models-of-configuration.j
 
 const common = { device: 'cpu', dtype: 'float32', seed: 1 } as const;
 
-/** Command lines of models that together have all features: experts, and every kind of rotary positions. */
+/**
+ * Command lines of models that together have all features: experts, and rotary position embeddings of every
+ * kind.
+ */
 const lines: Readonly<Record<ModelKind, readonly string[]>> = {
   gpt: [
     '--preset char-10m',
@@ -28,8 +31,8 @@ const lines: Readonly<Record<ModelKind, readonly string[]>> = {
 const unused = { key: 'dummyTracks' };
 
 /**
- * Builds a stage of a model without allocating memory, and returns the keys of the configuration that were
- * read during this.
+ * Builds a stage of a model without allocating memory, and returns the keys of the configuration that the
+ * building reads.
  */
 function keysRead(kind: ModelKind): ReadonlySet<string> {
   const read = new Set<string>();

@@ -3,7 +3,10 @@ import * as z from 'zod';
 import { patternedText } from '../flags/flag-kinds.js';
 import type { FieldConversion } from './architecture-field.js';
 
-/** The longest list of layers, longer than for any model: `[1]*99999999`, a mistake, would exhaust memory. */
+/**
+ * The longest list of layers, which exceeds every model's number of layers. Without this limit, a mistake
+ * such as `[1]*99999999` would exhaust memory.
+ */
 const mostLayers = 10_000;
 
 /** Matches the lists that `layerListText` writes. */
@@ -13,7 +16,7 @@ export const layersPattern = /^([1-9]\d*|\[[01](,[01])*\](\*\d+)?(\+\[[01](,[01]
  * Parses a number, or a list in Python's notation: 0 and 1 in brackets, repeated by `*`, joined by `+`, and
  * with parentheses, such as `([0]*3+[1]*58)` or `[0,1]*2`. Other expressions are not evaluated.
  *
- * @returns undefined for any other text, for an empty list, and for more than 10,000 layers
+ * @returns undefined for any other string, for an empty list, and for more than 10,000 layers
  */
 export function readLayerList(text: string): LayerList | undefined {
   const words = text.match(/\d+|\S/g) ?? [];
@@ -26,7 +29,7 @@ export function readLayerList(text: string): LayerList | undefined {
   return reader.isAtEnd && layers !== undefined && layers.length > 0 ? layers : undefined;
 }
 
-/** Parses a list from left to right. The methods return undefined for a text that is not a list. */
+/** Parses a list from left to right. The methods return undefined for a string that is not a list. */
 class ListReader {
   readonly #words: readonly string[];
   #at = 0;
@@ -97,8 +100,8 @@ class ListReader {
 }
 
 /**
- * Returns the canonical text of layers, which `readLayerList` and Megatron-LM can parse: `2`, `[0,1]*12`,
- * `[0]*3+[1]*58`.
+ * Returns the canonical notation of a set of layers, which `readLayerList` and Megatron-LM can parse: `2`,
+ * `[0,1]*12`, `[0]*3+[1]*58`.
  */
 export function layerListText(layers: LayerList): string {
   if (typeof layers === 'number') return String(layers);
@@ -133,7 +136,7 @@ function findPeriod(list: readonly number[]): number {
 }
 
 /**
- * Returns the canonical text of a list of layers. Returns any other value unchanged, so that the schema
+ * Returns the canonical notation of a list of layers. Returns any other value unchanged, so that the schema
  * rejects it.
  */
 function canonicalLayers(value: unknown): unknown {

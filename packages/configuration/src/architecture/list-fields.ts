@@ -33,14 +33,16 @@ export function schemasOfArchitecture(of: 'bert' | 'experts' | 'others'): object
   return Object.fromEntries(chosen.map(([name, { flag }]) => [name, flag]));
 }
 
-/** Returns the fields of a kind of model (default: of all kinds), with their flags. */
+/**
+ * Returns the fields that models of the given kind have, with their flags. Default: the fields of all kinds.
+ */
 export function listFields(kind?: ModelKind): ReadonlyArray<readonly [ArchitectureFlag, ArchitectureField]> {
   return kind === undefined
     ? entries
     : entries.filter(([, field]) => field.kind === undefined || field.kind === kind);
 }
 
-/** Returns the names of the flags for whose fields `is` returns true, in the order of help. */
+/** Returns the flags, in the order of help, whose architecture fields pass the test `is`. */
 export function architectureFlagNames(
   is: (field: ArchitectureField) => boolean,
 ): readonly ArchitectureFlag[] {

@@ -10,7 +10,7 @@ import { checkPositions } from './check-positions.js';
 import { type ArchitectureFlag, listFields } from './list-fields.js';
 import { configuredField } from './models-of-configuration.js';
 
-/** The fields of the architecture that one flag determines. The other fields depend on several flags. */
+/** The architecture fields that a single flag determines. The other fields depend on several flags. */
 type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 'sequenceLength'>;
 
 /**

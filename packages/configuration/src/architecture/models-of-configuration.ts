@@ -9,7 +9,7 @@ import type {
 import { type ArchitectureField, type ModelKind, modelValue, unstatedValue } from './architecture-field.js';
 import { type ArchitectureFlag, listFields } from './list-fields.js';
 
-/** The fields of a model that flags determine: all except the size of the vocabulary. */
+/** The model fields that flags determine: all except the size of the vocabulary. */
 export type ModelFields = Omit<TransformerConfiguration, 'vocabularySize'>;
 
 /**
@@ -21,7 +21,10 @@ const configuredAsFlags: readonly ArchitectureFlag[] = [
   'make-vocab-size-divisible-by',
 ];
 
-/** The key of a field in a run's configuration. The value may be the flag's instead of the model's. */
+/**
+ * The key of a field in a run's configuration. `isFlagValue` is true if the configuration contains the flag's
+ * value instead of the model's value.
+ */
 interface ConfiguredField {
   readonly key: string;
   readonly isFlagValue: boolean;
@@ -47,7 +50,9 @@ function modelOfConfiguration(
   return Object.fromEntries(values) as unknown as ModelFields;
 }
 
-/** Returns the configuration of a GPT with the architecture of flags, and the tokenizer's vocabulary size. */
+/**
+ * Returns the configuration of a GPT with the architecture that flags describe and the given vocabulary size.
+ */
 export function describeGptModel(model: ModelConfiguration, vocabularySize: number): GptModelConfiguration {
   const fields = modelOfConfiguration('gpt', { model }) as Omit<GptModelConfiguration, 'vocabularySize'>;
   return { ...fields, vocabularySize };
@@ -56,7 +61,8 @@ export function describeGptModel(model: ModelConfiguration, vocabularySize: numb
 type FieldsOfFlags = Omit<BertModelConfiguration, 'vocabularySize' | 'tokenTypeVocabularySize'>;
 
 /**
- * Returns the configuration of a BERT with the architecture of flags, and the tokenizer's vocabulary size.
+ * Returns the configuration of a BERT with the architecture that flags describe and the given vocabulary
+ * size.
  */
 export function describeBertModel(
   configuration: Pick<PretrainingConfiguration, 'model' | 'bert'>,
@@ -70,7 +76,7 @@ export function describeBertModel(
 /**
  * Returns the settings that only a BERT has.
  *
- * @throws UsageError MTL_MODEL_KIND for the configuration of another model
+ * @throws UsageError MTL_MODEL_KIND if the configuration is not for a BERT
  */
 export function requireBert({ bert }: Pick<PretrainingConfiguration, 'bert'>): BertConfiguration {
   if (bert !== undefined) return bert;

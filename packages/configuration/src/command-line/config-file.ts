@@ -20,8 +20,8 @@ export interface ConfigFile {
 }
 
 /**
- * The mark of the configuration in a checkpoint. The `flags` of such a configuration can be read like a file
- * of --config.
+ * Marks the configuration in a checkpoint. The `flags` of such a configuration can be read like a file of
+ * --config.
  */
 export const savedConfigurationFormat = 'mtl-configuration';
 
@@ -31,9 +31,10 @@ export const savedConfigurationFormat = 'mtl-configuration';
  *
  * @param unused values of flags that the program does not use; keys that have no effect with these values are
  *   accepted
- * @throws ConfigurationError `MTL_CONFIG_FILE` when the file cannot be read or parsed, `MTL_CONFIG_KEY` for
- *   an unknown key (with the nearest known key), `MTL_FLAG_VALUE` for a bad value, `MTL_FLAG_UNSUPPORTED` for
- *   a flag of Megatron-LM that is not supported. One error names all unknown and unsupported keys.
+ * @throws ConfigurationError `MTL_CONFIG_FILE` if the file cannot be read or parsed; `MTL_CONFIG_KEY`, which
+ *   contains the nearest known key, for an unknown key; `MTL_FLAG_VALUE` for a bad value;
+ *   `MTL_FLAG_UNSUPPORTED` for a flag of Megatron-LM that is not supported. One error names all unknown and
+ *   unsupported keys.
  */
 export function readConfigFile(path: string, unused: Flags = {}): ConfigFile {
   const where = `in ${path}`;

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { listValues, plainRuns, resolveRun, runs } from '../../test/support/runs-of-all-flags.js';
 import { type FlagName, flagNames } from '../schema/flag-schema.js';
 
-/** Flags that change no field of a configuration, with the reason. */
+/** Flags that change no field of a configuration, and the reason for each. */
 const withoutField: Readonly<Partial<Record<FlagName, string>>> = {
   'distributed-backend': 'is read where a process joins its job, before there is a configuration',
   'dry-run': 'is read by the program, which then runs nothing',
@@ -12,7 +12,7 @@ const withoutField: Readonly<Partial<Record<FlagName, string>>> = {
   'muon-tp-mode': 'has one value, another name for it, and one that is refused',
 };
 
-/** Returns true if some value of a flag changes a field of the configuration of at least one run. */
+/** Returns true if a value of the flag changes a field in at least one run's configuration. */
 function hasEffect(name: FlagName): boolean {
   const values = listValues(name);
   return plainRuns.some(({ flags, worldSize, resolved }) =>

@@ -170,7 +170,7 @@ const choicesIn = (name: FlagName) => describeFlag(name).choices.slice(0, 2);
 
 function sampleValue(name: FlagName): unknown {
   const { kind, placeholder } = findFlagFacts(name);
-  // the last choice of --optimizer means two flags, so another choice is tested
+  // the last choice of --optimizer means two flags, so a different choice is tested
   const choices: Partial<Record<FlagName, string>> = { 'tokenizer-type': 'NullTokenizer', optimizer: 'muon' };
   const texts: Partial<Record<FlagName, string>> = {
     'window-size': '7,0',

@@ -30,7 +30,10 @@ const programFlags = ['preset', 'config', 'help', 'debug'] as const;
 
 /** A parsed command line: the values of all flags, and requests to the program such as --help. */
 export interface ParsedFlags extends ResolvedFlags {
-  /** True if --help was given: print `formatHelp` and exit. The rest of the command line was not parsed. */
+  /**
+   * True if --help was given. The program must then print `formatHelp` and exit. The rest of the command line
+   * was not parsed.
+   */
   readonly help: boolean;
   /** True if errors must be printed with their stack trace (--debug). */
   readonly debug: boolean;
@@ -55,20 +58,21 @@ const checks: OptionChecks<ParseFlagsOptions> = { model: modelKindOption, unused
 
 /**
  * Parses a command line, with the file of --config and the preset of --preset. Flags override the file, the
- * file overrides the preset, and the preset overrides Megatron-LM's defaults. With --load or --load-hf, call
- * `withLoadedFlags` to add the loaded values, which override the preset.
+ * file overrides the preset, and the preset overrides Megatron-LM's defaults. If --load or --load-hf is
+ * given, the caller must call `withLoadedFlags` to add the loaded values, which override the preset.
  *
- * If a flag is repeated on the command line, the last value counts, with a notice. Accepted forms are
- * `--flag value`, `--flag=value`, `--switch`, `--no-switch`, several values for some flags, underscores in
- * place of dashes, and the other names in `flagAliases`.
+ * If a flag is repeated on the command line, the last value counts, with a notice. Accepted forms are `--flag
+ * value`, `--flag=value`, `--switch`, `--no-switch`, several values for some flags, underscores in place of
+ * dashes, and the other names in `flagAliases`.
  *
- * `model`: the kind of model that the program trains (default: gpt)
+ * `model` is the kind of model that the program trains (default: gpt).
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`.
- * @throws ConfigurationError `MTL_OPTION` for an argument or an option of another type; for all unknown and
- *   unsupported flags together: `MTL_FLAG_UNKNOWN` with the nearest name, `MTL_FLAG_UNSUPPORTED`; for the
- *   first other problem: `MTL_FLAG_MODEL`, `MTL_FLAG_REPEATED`, `MTL_FLAG_VALUE`, `MTL_FLAG_VALUE_MISSING`,
- *   `MTL_FLAG_ARGUMENT`, `MTL_PRESET`, and the codes of `readConfigFile` and `checkModulesOfFile`.
+ * @throws ConfigurationError `MTL_OPTION` for an argument or an option of the wrong type; for all unknown and
+ *   unsupported flags together: `MTL_FLAG_UNKNOWN`, which contains the nearest name, or
+ *   `MTL_FLAG_UNSUPPORTED`; for the first other problem: `MTL_FLAG_MODEL`, `MTL_FLAG_REPEATED`,
+ *   `MTL_FLAG_VALUE`, `MTL_FLAG_VALUE_MISSING`, `MTL_FLAG_ARGUMENT`, `MTL_PRESET`, and the codes of
+ *   `readConfigFile` and `checkModulesOfFile`.
  */
 export function parseFlags(argv: readonly string[], options: ParseFlagsOptions = {}): ParsedFlags {
   checkArgument(argv, { name: 'argv', check: wordsOption });
@@ -99,7 +103,7 @@ export function parseFlags(argv: readonly string[], options: ParseFlagsOptions =
 }
 
 /**
- * Returns the flags of a command line, completed by the values from --load or --load-hf.
+ * Returns the flags of a command line, with the values from --load or --load-hf added.
  *
  * @throws ConfigurationError `MTL_FLAG_CONFLICT` for flags that contradict the loaded model.
  */
@@ -116,7 +120,7 @@ interface CommandLine {
   config?: string;
 }
 
-/** An argument that begins with `--`, with its values: the arguments up to the next flag. */
+/** An argument that begins with `--`, and its values: the arguments up to the next flag. */
 interface WrittenFlag {
   /** Name of the flag, with dashes, even if the user wrote underscores. */
   readonly name: string;
@@ -164,7 +168,7 @@ function readCommandLine(argv: readonly string[], unused: Flags): CommandLine {
   return line;
 }
 
-/** A flag at its position in a command line. */
+/** A flag, and its position on a command line. */
 interface SeenFlag {
   readonly written: WrittenFlag;
   /** The flag that replaces its alias. */
@@ -174,7 +178,7 @@ interface SeenFlag {
 
 /**
  * Rejects two switches that contradict each other (--bf16 --no-bf16; --recompute-activations
- * --recompute-granularity full). Repeating a flag with another value is allowed, because scripts append to a
+ * --recompute-granularity full). A flag may be repeated with a different value, because scripts append to a
  * command line.
  */
 function refuseContradiction(options: { target: string; before: SeenFlag; second: SeenFlag }): void {

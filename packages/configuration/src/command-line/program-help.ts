@@ -14,7 +14,7 @@ export interface FormatHelpOptions {
   readonly columns?: number | undefined;
   /** A description of the program, in one line. */
   readonly description: string;
-  /** The kind of model that the program trains, whose flags the help shows. Default: gpt. */
+  /** The kind of model that the program trains. The help shows the flags of this kind. Default: gpt. */
   readonly model?: ModelKind;
 }
 
@@ -114,7 +114,7 @@ export interface FlagOfProgram {
   readonly names: readonly string[];
 }
 
-/** Returns all flags of the program that trains a kind of model, in the order of its help. */
+/** Returns all flags of the program that trains models of the given kind, in the order of its help. */
 export function flagsOfProgram(model: ModelKind): readonly FlagOfProgram[] {
   const presets = [...Object.keys(findPresets(model).presets), 'none'];
   const own: readonly FlagOfProgram[] = [

@@ -27,9 +27,7 @@ import { isScheduleModule } from '../strategies/pipeline-parallelism.js';
 import { displacedByStrategies, impliedSwitches } from '../strategies/strategies.js';
 import type { ConfigFile } from './config-file.js';
 
-/**
- * The flags of a run that follow from --load or --load-hf, as plain data, so that ranks can broadcast them.
- */
+/** The run's flags that --load or --load-hf determine, as plain data, so that ranks can broadcast them. */
 export interface LoadedFlags {
   /**
    * The source of the values, to be printed: `checkpoint runs/a/iter_0000010` or
@@ -37,9 +35,9 @@ export interface LoadedFlags {
    */
   readonly source: string;
   readonly values: Flags;
-  /** The flags for which the user must not give another value. */
+  /** The flags for which the user must not give a value that differs from the loaded value. */
   readonly fixed: readonly FlagName[];
-  /** Other values that a run may choose for the fixed flags. Default: none. */
+  /** Values that a run may give the fixed flags in place of the loaded values. Default: none. */
   readonly alternatives?: Readonly<Partial<Record<FlagName, 'all' | readonly unknown[]>>>;
   /** The options of the tokenizer in `values`, with details that flags cannot express. */
   readonly tokenizer?: TokenizerOptions;
@@ -58,7 +56,7 @@ export interface ResolvedFlags {
    * flag).
    */
   readonly sources: ReadonlyMap<FlagName, string>;
-  /** Flags of the command line (or options), and of --config. */
+  /** The flags that the command line (or the options) and --config give. */
   readonly given: ReadonlySet<FlagName>;
   /** The preset in use, or `none`. */
   readonly preset: string;
@@ -83,8 +81,8 @@ export interface ResolveFlagsOptions {
   /** The flags from --load or --load-hf. */
   readonly loaded?: LoadedFlags;
   /**
-   * The name of a preset, or `none`. Default: the smallest preset of the model, if `given` has no flags for a
-   * model, data or checkpoint and there is no --config. Otherwise `none`.
+   * The name of a preset, or `none`. Default: the smallest preset of the model if `given` has no flags for a
+   * model, data or checkpoint and there is no --config; otherwise `none`.
    */
   readonly preset?: string;
   /** The kind of model that the program trains. Default: gpt. */
@@ -107,9 +105,9 @@ const checks: OptionChecks<ResolveFlagsOptions> = {
 };
 
 /**
- * Conflicting flags: for each flag, other flags that set the same property in another way. A flag overrides
- * the flags in its list that come from a source of lower precedence. Within one source they contradict each
- * other, and `validateConfiguration` reports the contradiction.
+ * Conflicting flags: for each flag, the flags that set the same property differently. A flag overrides the
+ * flags in its list that come from a source of lower precedence. Within one source, such flags contradict
+ * each other, and `validateConfiguration` reports the contradiction.
  */
 export const displacedFlags: Partial<Record<FlagName, readonly FlagName[]>> = {
   epochs: ['train-iters', 'train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],
@@ -125,7 +123,7 @@ export const displacedFlags: Partial<Record<FlagName, readonly FlagName[]>> = {
   'mock-data': ['data-path', 'train-data'],
   'load-hf': ['load'],
   load: ['load-hf'],
-  // a preset with NullTokenizer sets --vocab-size, which another tokenizer type must remove
+  // a preset with NullTokenizer sets --vocab-size, which a different tokenizer type must remove
   'tokenizer-type': ['vocab-size'],
   'validation-data': ['validation-fraction'],
   'validation-fraction': ['validation-data'],
@@ -141,9 +139,9 @@ type Entries = ReadonlyArray<readonly [FlagName, unknown]>;
  * Resolves the flags from all sources. The order of increasing precedence is: defaults, preset, loaded
  * checkpoint or Hugging Face directory, file, command line.
  *
- * @throws ConfigurationError `MTL_OPTION` for an option of another type; `MTL_PRESET` for an unknown preset,
- *   with the nearest name; `MTL_FLAG_CONFLICT` for flags that contradict the loaded model, and for dist_muon
- *   without the distributed optimizer.
+ * @throws ConfigurationError `MTL_OPTION` for an option of the wrong type; `MTL_PRESET`, which contains the
+ *   nearest name, for an unknown preset; `MTL_FLAG_CONFLICT` for flags that contradict the loaded model, and
+ *   for dist_muon without the distributed optimizer.
  */
 export function resolveFlags(options: ResolveFlagsOptions): ResolvedFlags {
   checkOptions(options, { of: 'resolveFlags', checks });
@@ -223,7 +221,9 @@ function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entrie
   return { values, sources };
 }
 
-/** Replaces old values of Megatron-LM by a value and the switch that the old value implies. */
+/**
+ * Replaces each value from an older version of Megatron-LM by the value and the switch that it stands for.
+ */
 function replaceImplied(options: {
   readonly values: Map<FlagName, unknown>;
   readonly sources: Map<FlagName, string>;
@@ -265,7 +265,11 @@ function keepBelowPeak(options: {
   sources.set('min-lr', `default (${ofPreset}: ${lowest}, above --lr)`);
 }
 
-/** @throws ConfigurationError `MTL_FLAG_CONFLICT`, which names all flags that contradict the loaded model */
+/**
+ * Rejects given flags that contradict the loaded model.
+ *
+ * @throws ConfigurationError `MTL_FLAG_CONFLICT`, which names all such flags
+ */
 function refuseContradictions(
   asked: ReadonlyMap<FlagName, unknown>,
   { source, values, fixed, alternatives = {} }: LoadedFlags,
@@ -295,7 +299,7 @@ const flagsOfModules = ['pipeline-schedule', 'model-blocks'] as const;
 
 /**
  * Rejects a file of --config that names a module outside of the file's own folder. Users exchange such files
- * as if they were data, so such a file must not run code from another folder.
+ * as if they were data, so such a file must not run code from outside its folder.
  *
  * @throws ConfigurationError `MTL_CONFIG_SCHEDULE` for a module outside the file's folder
  */

@@ -13,7 +13,7 @@ export interface UnusableFlag {
 }
 
 /**
- * Makes one error for all unusable flags of a source, so that the user can correct all flags at once. The
+ * Makes one error for all unusable flags of a source, so that the user can correct all flags together. The
  * error has the code of the first flag.
  *
  * @param where the source: `on the command line`, `in run.yaml`

@@ -4,8 +4,8 @@ import * as z from 'zod';
 
 /**
  * The effective values that a resumed run compares. They may differ from the flags' values, because they
- * depend on several flags or because a flag has no effect. They are a part of the run's configuration, but
- * this module cannot import its full type, which is derived from the flags.
+ * depend on several flags or because a flag has no effect. They are a part of the run's configuration, whose
+ * full type this module cannot import, because that type is derived from the flags.
  */
 export interface SettingsInForce {
   readonly model: { readonly sequenceLength: number };
@@ -26,7 +26,7 @@ export interface StatePrecision {
   readonly expAvgSqDtype: 'fp32' | 'bf16' | 'fp16';
   /** The precision in which gradients are kept and reduced. */
   readonly mainGradsDtype: 'fp32' | 'bf16';
-  /** True if master weights are the model's bfloat16 weights with remainders. */
+  /** True if each master weight is stored as the model's bfloat16 weight plus a remainder. */
   readonly storeParamRemainders: boolean;
 }
 
@@ -34,7 +34,7 @@ export interface StatePrecision {
  * Properties of a flag that its schema does not contain: the flag's form on a command line and its help text.
  */
 export interface FlagFacts {
-  /** One or two sentences. Help appends the default and the choices. */
+  /** The help text of the flag, in one or two sentences. Help appends the default and the choices. */
   readonly description: string;
   readonly kind:
     | 'integer'
@@ -54,7 +54,7 @@ export interface FlagFacts {
   readonly defaultText?: string;
   /** A description of valid values, for errors. Default: derived from the range. */
   readonly expected?: string;
-  /** Values of other programs that are not supported, with a replacement for each. */
+  /** Values that other programs accept but this project does not, and a replacement for each. */
   readonly otherChoices?: Readonly<Record<string, string>>;
   /** Returns the canonical form of a value; undefined if the value means the same as omitting the flag. */
   readonly canonical?: ((value: unknown) => unknown) | undefined;
@@ -67,7 +67,7 @@ export interface FlagFacts {
   readonly excludes?: Readonly<Record<string, string>>;
   /**
    * How a resumed run compares the flag, if the flag affects how a model is trained: `true` compares the
-   * flag's value, and a function returns an effective value to compare. Absent: the flag is not compared,
+   * flag's value, and a function returns an effective value to compare. Absent if the flag is not compared,
    * because it is about paths, reports or the layout, or about the schedule, which a resumed run refuses to
    * change in any case.
    */
@@ -76,7 +76,7 @@ export interface FlagFacts {
 
 export type Learning = true | ((settings: SettingsInForce) => unknown);
 
-/** The facts about every flag, by its schema. */
+/** The facts about every flag, keyed by the flag's schema. */
 export const flagFacts = z.registry<FlagFacts>();
 
 interface FlagOptions<Value>
@@ -150,7 +150,7 @@ export const fraction: MakeNumericFlag = numeric('number', z.number().min(0).lt(
 /** Makes a flag that takes a number above 0, up to 1. */
 export const share: MakeNumericFlag = numeric('number', z.number().gt(0).max(1));
 
-/** Makes a flag whose value is a text, such as a path or a name. The text must not be empty. */
+/** Makes a flag whose value is a non-empty string, such as a path or a name. */
 export function text<const Options extends FlagOptions<string>>(
   description: string,
   options?: Options,
@@ -159,7 +159,7 @@ export function text<const Options extends FlagOptions<string>>(
   return withFacts(z.string().min(1), facts) as Flag<z.ZodString, Options>;
 }
 
-/** Makes a flag that takes a text that matches a pattern; `placeholder` is an example. */
+/** Makes a flag that takes a string that matches a pattern; `placeholder` is an example. */
 export function patternedText(
   description: string,
   {
@@ -170,7 +170,7 @@ export function patternedText(
   return withFacts(z.string().regex(pattern), { description, kind: 'text', ...facts });
 }
 
-/** Makes a flag that takes one of a few names. */
+/** Makes a flag that takes one of the given names. */
 export function choice<
   const Names extends readonly [string, ...string[]],
   const Options extends FlagOptions<Names[number]>,
@@ -219,7 +219,7 @@ export const numberList = listOf('numbers', z.number().min(0), 'X ...');
 export const countList = listOf('integers', z.int().min(1), 'N ...');
 
 /**
- * Makes a flag whose values are one or more names from a short list. All arguments up to the next flag are
+ * Makes a flag whose values are one or more names from the given list. All arguments up to the next flag are
  * its values.
  */
 export function choices<const Names extends readonly [string, ...string[]]>(
@@ -244,7 +244,7 @@ export const takesSeveral = ({ kind }: FlagFacts): boolean =>
   ['texts', 'integers', 'numbers', 'choices'].includes(kind);
 
 /**
- * Makes a copy of a training flag for another command, with other help and another default. Type, range and
+ * Makes a copy of a training flag for a different command, with its own help and default. Type, range and
  * canonical form stay the same.
  */
 export function redescribed<Schema extends z.ZodType>(

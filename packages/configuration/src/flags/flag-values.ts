@@ -4,7 +4,7 @@ import type { HasDefault } from './flag-kinds.js';
 import type { FlagElsewhere } from './flags-elsewhere.js';
 import type { OptionName } from './option-names.js';
 
-/** The schemas of a topic's flags, by flag name. */
+/** The schemas of a topic's flags, keyed by flag name. */
 export type FlagFragment = Readonly<Record<string, z.ZodType>>;
 
 /** The error about a flag: its code, the valid values and the remedy. */
@@ -21,10 +21,7 @@ export type AllOf<Union> = (Union extends unknown ? (each: Union) => void : neve
 
 type ReadonlyValue<Value> = Value extends readonly (infer Item)[] ? readonly Item[] : Value;
 
-/**
- * The names of those flags of a topic whose values are in a run's configuration under the names of their
- * options.
- */
+/** The names of the flags in a topic whose values a run's configuration stores under their option names. */
 type NameIn<Fragment extends FlagFragment> = Exclude<keyof Fragment & string, FlagElsewhere>;
 
 type NameWithDefault<Fragment extends FlagFragment> = {
@@ -32,7 +29,7 @@ type NameWithDefault<Fragment extends FlagFragment> = {
 }[NameIn<Fragment>];
 
 /**
- * The values of a topic's flags in a run's configuration, by option name. Flags of `flagsOfObjects` and
+ * The values of a topic's flags in a run's configuration, keyed by option name. Flags of `flagsOfObjects` and
  * `flagsElsewhere` are left out. Values without a default may be absent, except for the flags in `Present`,
  * which have a value in every run.
  */

@@ -43,7 +43,7 @@ export const flagsOfObjects = {
   'profile-trace': 'logging.profile',
 } as const;
 
-/** Flags whose values are not in a run's configuration under the names of their options, with the reason. */
+/** Flags whose values a run's configuration does not store under their option names, with the reason. */
 export const flagsElsewhere = {
   'disable-bias-linear': 'model.addBiasLinear is the opposite',
   'bert-no-binary-head': 'bert.sentenceOrderHead is the opposite',

@@ -11,7 +11,7 @@ import {
 } from './flag-kinds.js';
 import { statePrecisionFlags } from './state-precision-flags.js';
 
-/** The flags of Muon, which have no effect without `--optimizer muon`. */
+/** The flags for Muon, which have no effect without `--optimizer muon`. */
 export const muonFlags = {
   'muon-momentum': fraction("Weight of the old average of gradients in Muon's momentum.", {
     default: 0.9,
@@ -50,7 +50,10 @@ export const muonFlags = {
   ),
 };
 
-/** The flags of AdamW and Muon, of the learning rate's schedule, of clipping, and of loss scaling. */
+/**
+ * The flags for AdamW and Muon, for the learning rate's schedule, for gradient clipping, and for loss
+ * scaling.
+ */
 export const optimizerFlags = {
   optimizer: choice(
     ['adam', 'adamw', 'muon', 'dist_muon'],

@@ -8,10 +8,10 @@ export const camelCase = (name: string): string =>
   name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
 
 /**
- * Options whose names are not their flags' names in camel case. The key is the deprecated name in camel case,
- * and the value is the new name. The new name is the key of the value in `PretrainingConfiguration` and in
- * run.json. If the value is in a nested object, the object's name comes first: `muonNumSteps` for
- * `muon.numSteps`.
+ * Options whose names differ from the camel-case names of their flags. Each key is the deprecated option
+ * name, which is the flag's name in camel case. The value is the new name, which is also the key of the
+ * option's value in `PretrainingConfiguration` and in run.json. If the option's value is in a nested object,
+ * the object's name comes first: `muonNumSteps` for `muon.numSteps`.
  */
 export const renamedOptions = {
   /** @deprecated */ normEpsilon: 'layerNormEpsilon',
@@ -67,7 +67,7 @@ export const renamedOptions = {
 type Renamed = typeof renamedOptions;
 
 /**
- * The option of a flag in its topic. The option's name is also the key of the value in a run's configuration.
+ * The name of a flag's option in its topic. The name is also the key of the value in a run's configuration.
  */
 export type OptionName<Name extends string> =
   CamelCase<Name> extends keyof Renamed ? Renamed[CamelCase<Name>] : CamelCase<Name>;

@@ -1,12 +1,12 @@
 import { choice, openToggle, toggle } from './flag-kinds.js';
 
 /**
- * Precisions that Megatron-LM supports for optimizer states and this project does not, with a replacement for
- * each.
+ * Precisions that Megatron-LM supports for optimizer states but this project does not. Each message names
+ * replacements.
  */
 const otherDtypes = { fp8: 'states in fp8 are not there: use bf16 or fp16' };
 
-/** The flags that need `--use-precision-aware-optimizer`, and this flag. */
+/** The flag `--use-precision-aware-optimizer`, and the flags that need it. */
 export const statePrecisionFlags = {
   'use-precision-aware-optimizer': toggle(
     "Lets AdamW's states and master weights take less memory: --exp-avg-dtype, --exp-avg-sq-dtype, --main-grads-dtype, --store-param-remainders. On CPUs.",

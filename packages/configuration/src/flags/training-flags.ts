@@ -30,7 +30,7 @@ export const recomputeFlags = {
   'recompute-num-layers': count('Layers per chunk (uniform) or layers to recompute (block).'),
 };
 
-/** The flags of the length of training, of batches and of precision. */
+/** The flags for the length of training, for batches and for precision. */
 export const trainingFlags = {
   'micro-batch-size': count('Samples per forward pass on one data-parallel rank.'),
   'global-batch-size': count(
@@ -104,7 +104,7 @@ export const spikeFlags = {
 };
 
 /**
- * The flags of a dry run, which builds a training run and simulates its steps without processes, data and
+ * The flags for a dry run, which builds a training run and simulates its steps without processes, data and
  * memory.
  */
 export const dryRunFlags = {

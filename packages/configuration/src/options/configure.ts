@@ -20,13 +20,13 @@ import {
 } from './run-options.js';
 
 /**
- * Returns the flags for a run's options, completed by preset and defaults. The result equals the result of
- * `parseFlags` for a command line.
+ * Returns the flags for a run's options, completed with the preset and the defaults. The result equals the
+ * result of `parseFlags` for a command line.
  *
- * @throws ConfigurationError `MTL_OPTION` for an unknown topic or option, with the nearest known name, and
- *   for a topic that is no object; `MTL_FLAG_VALUE` for a value of another type or out of range;
- *   `MTL_FLAG_MODEL` for an option of the other kind of model; `MTL_PRESET`. The errors use the names of
- *   options.
+ * @throws ConfigurationError `MTL_OPTION` for a topic that is not an object, and for an unknown topic or
+ *   option, whose message contains the nearest known name; `MTL_FLAG_VALUE` for a value of the wrong type or
+ *   out of range; `MTL_FLAG_MODEL` for an option that only the other kind of model has; `MTL_PRESET`. The
+ *   errors use the names of options.
  */
 export function flagsOfOptions(options: RunOptions): ParsedFlags {
   checkOptions(options, { ...ofRun, checks: runOptionChecks });

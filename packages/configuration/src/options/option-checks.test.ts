@@ -16,7 +16,7 @@ import { configure, flagsOfOptions } from './configure.js';
 import { flagsOfTopic, optionsOfFlags, optionTopics, type RunOptions } from './run-options.js';
 
 /**
- * Checks by the name of an option: each function returns true if a value is valid by the schema of the
+ * Checks by option name: each function returns true if a value is valid according to the schema of the
  * option's flag.
  */
 const ofRun: Record<string, (value: unknown) => boolean> = Object.fromEntries(

@@ -47,7 +47,7 @@ function checkOfFlag(
   };
 }
 
-/** Makes the checks of options, by option name, from the schemas of their flags. */
+/** Makes the checks of options from the schemas of their flags. The checks are keyed by option name. */
 export function checksOfFlags(
   flags: FlagFragment,
   reword: (error: unknown) => unknown,
@@ -57,7 +57,10 @@ export function checksOfFlags(
   );
 }
 
-/** Checks values of flags by flag name, which a program gives for flags without another source. */
+/**
+ * Checks flag values, keyed by flag name. A program supplies them for flags that get no value from any other
+ * source.
+ */
 export const flagValuesOption: OptionCheck<false> = groupOption(
   Object.fromEntries(
     flagNames.map((name) => [
@@ -71,7 +74,7 @@ export const flagValuesOption: OptionCheck<false> = groupOption(
 /** Checks the kind of model. */
 export const modelKindOption: OptionCheck<false> = choiceOption(modelKinds);
 
-/** Checks only that a preset's name is a text, because the presets depend on the kind of model. */
+/** Checks only that a preset's name is a string, because the presets depend on the kind of model. */
 export const presetOption: OptionCheck<false> = optionThat(
   'the name of a preset, or none',
   (value) => typeof value === 'string',
@@ -98,7 +101,10 @@ function topicOption(topic: OptionTopic): OptionCheck<false> {
   };
 }
 
-/** Returns the option that has this name in another topic, or the option of the flag that has this name. */
+/**
+ * Returns the option that has this name in a topic other than `topic`, or the option of the flag that has
+ * this name.
+ */
 function optionElsewhere(name: string, topic?: OptionTopic): string | undefined {
   const key = optionName(name);
   const own = topic === undefined ? undefined : flagsOfTopic.get(topic)!.get(key);
@@ -107,14 +113,14 @@ function optionElsewhere(name: string, topic?: OptionTopic): string | undefined 
   return found && `${found}.${key}`;
 }
 
-/** The checks of a run's options, by topic, made from the schemas of flags. */
+/** The checks of a run's options, made from the schemas of flags and keyed by topic. */
 export const runOptionChecks = {
   ...Object.fromEntries(optionTopics.map((topic) => [topic, topicOption(topic)])),
   preset: presetOption,
 } as OptionChecks<RunOptions>;
 
 /**
- * The words for a run's options in errors. `meant` returns the option that the user may mean by an unknown
+ * The names for a run's options in errors. `meant` returns the option that the user may mean by an unknown
  * name.
  */
 export const ofRun = {
@@ -151,7 +157,7 @@ export const parsedFlagsOption: OptionCheck<false> = objectOption(
   },
 );
 
-/** Returns checks that an object has these properties, and that each is an object. */
+/** Returns checks that an object has the given properties, and that each is an object. */
 export const partsNamed = (names: readonly string[]): Readonly<Record<string, OptionCheck>> =>
   Object.fromEntries(names.map((name) => [name, required(objectOption('a part of a configuration'))]));
 

@@ -5,7 +5,7 @@ import { optionName, renamedOptions } from '../flags/option-names.js';
 import { type FlagName, flagGroups, flagNames } from '../schema/flag-schema.js';
 import { findOption, flagsOfTopic, optionTopics } from './run-options.js';
 
-/** Returns the value at a path in a configuration, as JSON text. */
+/** Returns the value at a path in a configuration, as a JSON string. */
 function textAt(resolved: Resolved | undefined, path: string): string {
   const keys = path.split('.');
   const value = keys.reduce<unknown>(
@@ -16,8 +16,8 @@ function textAt(resolved: Resolved | undefined, path: string): string {
 }
 
 /**
- * For groups of flags whose object in the configuration does not have the topic's name: the name of this
- * object, by the group's title.
+ * The names of configuration objects that are not named like the topic of their flags, keyed by the title of
+ * the flag group.
  */
 const objectOfGroup: Readonly<Record<string, string>> = {
   BERT: 'bert',
@@ -45,7 +45,7 @@ function listPaths(flag: FlagName): readonly string[] {
 }
 
 /**
- * Returns true if another value of the flag appears in a run's configuration under the name of the flag's
+ * Returns true if a changed value of the flag appears in a run's configuration under the name of the flag's
  * option.
  */
 function isUnderItsName(flag: FlagName): boolean {

@@ -13,7 +13,7 @@ import {
 import type { PresetName } from '../presets/presets.js';
 import { type FlagName, type Flags, flagGroups } from '../schema/flag-schema.js';
 
-/** The values of flags, by the names of the flags in camel case. */
+/** The values of flags, keyed by the flags' names in camel case. */
 export type OptionsOf<Fragment extends FlagFragment> = {
   readonly [Name in keyof Fragment & string as CamelCase<Name>]?: z.infer<Fragment[Name]> | undefined;
 };
@@ -42,7 +42,7 @@ type TopicOptions<Topic extends OptionTopic> = AllOf<
     : never
 >;
 
-/** The options of a GPT's or a BERT's architecture, see `RunOptions`. */
+/** The options of a GPT's or a BERT's architecture (see `RunOptions`). */
 export type ModelOptions = TopicOptions<'model'> & {
   /** The kind of the model. Default: gpt. */
   readonly kind?: ModelKind | undefined;
@@ -71,7 +71,7 @@ interface PlaceOfOption {
   readonly key: string;
 }
 
-/** The option of each flag, by flag name. Flags that exist only on command lines are left out. */
+/** The option of each flag, keyed by flag name. Flags that exist only on command lines are left out. */
 const optionOfFlag = new Map<string, PlaceOfOption>(
   flagGroups.flatMap(({ topic, flags }) =>
     topic === undefined ? [] : Object.keys(flags).map((name) => [name, { topic, key: optionName(name) }]),
@@ -83,7 +83,7 @@ export const optionTopics: readonly OptionTopic[] = [
   ...new Set([...optionOfFlag.values()].map(({ topic }) => topic)),
 ];
 
-/** The flags of each topic, by the names of their options. */
+/** The flags of each topic, keyed by option name. */
 export const flagsOfTopic: ReadonlyMap<OptionTopic, ReadonlyMap<string, FlagName>> = new Map(
   optionTopics.map((topic) => [
     topic,
@@ -101,13 +101,13 @@ export function findOption(flag: string): string | undefined {
   return option && `${option.topic}.${option.key}`;
 }
 
-/** The values of a topic's options, by option name. */
+/** The values of a topic's options, keyed by option name. */
 export type TopicValues = Readonly<Record<string, unknown>>;
 
 /**
  * Returns the values of a topic's options under their current names, with a notice for each deprecated name.
  *
- * @throws ConfigurationError `MTL_OPTION` for an option under both of its names
+ * @throws ConfigurationError `MTL_OPTION` if an option is given under both of its names
  */
 export function withCurrentNames(
   topic: OptionTopic,
@@ -134,7 +134,7 @@ export function withCurrentNames(
   return { values: Object.fromEntries(current), notices };
 }
 
-/** Matches a flag in a text: two dashes that follow neither a letter nor a dash, and the name. */
+/** Matches a flag in a string: two dashes that follow neither a letter nor a dash, and the name. */
 const flag = /(?<![\w-])--([a-z][a-z0-9-]*)/g;
 
 const inOptions = (text: string): string =>

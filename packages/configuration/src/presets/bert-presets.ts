@@ -3,9 +3,9 @@ import { presetTable } from './preset-table.js';
 
 /**
  * The recipe of BERT's presets (Shoeybi 2019, section 5.1): batch 1,024 and 2 million steps. The learning
- * rate warms up to 1e-4 in 10,000 steps, then decays linearly. The warm-up is the fraction 0.005, so that
- * shorter runs keep the shape. Weight decay is 0.01, clipping 1, dropout 0.1, and 3 % of the documents are
- * held out. The paper gives no betas; 0.9 and 0.999 are Megatron-LM's defaults.
+ * rate warms up to 1e-4 in 10,000 steps, then decays linearly. The warm-up is given as a fraction of the
+ * steps, 0.005, so that shorter runs keep the shape. Weight decay is 0.01, gradient clipping 1, dropout 0.1,
+ * and 3 % of the documents are held out. The paper gives no betas; 0.9 and 0.999 are Megatron-LM's defaults.
  */
 const bertRecipe: Flags = {
   'seq-length': 512,
@@ -49,9 +49,9 @@ const onBundledCorpus: Flags = {
 };
 
 const presets = {
-  // The default model: a BERT of 1.4 million parameters with the rotary positions of a RoFormer, and Muon for
-  // its matrices. docs/studies/default-presets.md has the reasons. For comparison, a model that predicts only
-  // the frequencies of words has a masked-language loss of 5.9.
+  // The default model: a BERT of 1.4 million parameters with rotary position embeddings, as in RoFormer, and
+  // Muon for its matrices. docs/studies/default-presets.md has the reasons. For comparison, a model that
+  // predicts only the frequencies of words has a masked-language loss of 5.9.
   'bert-default': {
     ...onBundledCorpus,
     'position-embedding-type': 'rope',
@@ -69,7 +69,8 @@ const presets = {
     'eval-interval': 500,
     'log-interval': 50,
   },
-  // The same size with learned positions, sentence order and AdamW.
+  // A model of the same size as `bert-default`, but with learned position embeddings, sentence-order
+  // prediction and AdamW.
   'bert-1m': {
     ...onBundledCorpus,
     'micro-batch-size': 16,

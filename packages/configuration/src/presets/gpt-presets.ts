@@ -3,8 +3,8 @@ import { presetTable } from './preset-table.js';
 
 /**
  * The recipe of the GPT-2 and Megatron-LM presets (Shoeybi 2019, section 4.2): batch 512 and 300,000 steps.
- * The learning rate warms up in 3,000 steps, and decays as a cosine from 1.5e-4 to 1e-5. Weight decay 0.01,
- * clipping at 1, dropout 0.1. The paper gives no betas; 0.9 and 0.999 are Megatron-LM's defaults.
+ * The learning rate warms up in 3,000 steps, and decays as a cosine from 1.5e-4 to 1e-5. Weight decay is
+ * 0.01, gradient clipping 1, dropout 0.1. The paper gives no betas; 0.9 and 0.999 are Megatron-LM's defaults.
  */
 const gpt2Recipe: Flags = {
   'tokenizer-type': 'GPT2BPETokenizer',
@@ -93,10 +93,10 @@ const publishedBlocks: Flags = {
 };
 
 /**
- * Pretraining of Llama 3 (Grattafiori et al. 2024, section 3.4.1 and table 3): 1.2 million steps, 8,000 of
- * them warm-up, and a cosine down to a hundredth of the maximum rate. Batches have 16 million tokens, as at
- * the end of the published runs, in samples of 8,192. Llama 3.1 was trained on longer samples afterwards
- * (--use-rope-scaling).
+ * The pretraining of Llama 3 (Grattafiori et al. 2024, section 3.4.1 and table 3): 1.2 million steps,
+ * including 8,000 steps of warm-up, and a cosine decay to a hundredth of the maximum rate. Batches have 16
+ * million tokens, as at the end of the published runs, in samples of 8,192 tokens. Llama 3.1 was trained on
+ * longer samples afterwards (see --use-rope-scaling).
  */
 const llama3: Flags = {
   ...publishedBlocks,
@@ -178,7 +178,10 @@ const mixtral: Flags = {
   'moe-aux-loss-coeff': [1e-2],
 };
 
-/** Qwen3 with experts (Yang et al. 2025, table 2 and section 2), which are balanced over the global batch. */
+/**
+ * Qwen3 with experts (Yang et al. 2025, table 2 and section 2). The experts' loads are balanced over the
+ * global batch.
+ */
 const qwen3WithExperts: Flags = {
   ...qwen3,
   'untie-embeddings-and-output-weights': true,
@@ -229,7 +232,7 @@ const presets = {
     'moe-router-load-balancing-type': ['seq_aux_loss'],
     'moe-aux-loss-coeff': [1e-2],
   },
-  // A GPT-2 of 4 million parameters on the same corpus.
+  // A GPT-2 of 4 million parameters on the bundled corpus.
   'gpt2-4m': {
     ...onBundledCorpus,
     'num-layers': 4,

@@ -21,7 +21,7 @@ function parameters(model: ModelConfiguration, vocabSize: number): number {
   return (vocabSize + S) * H + L * (attention + feedForward + 4 * H) + 2 * H;
 }
 
-/** Returns flags of data for presets of published models, which have none. */
+/** Returns data flags for the presets of published models, which set none. */
 const listDataFlags = (name: string): string[] =>
   /^(llama3|qwen3|mixtral)-/.test(name) ? ['--data-path', 'prefix'] : [];
 
@@ -40,9 +40,9 @@ describe('presets', () => {
   });
 
   /**
-   * Expected numbers of parameters, in millions: exact sums of Hugging Face's GPT-2 models; rounded numbers
-   * of Shoeybi 2019, table 1; for BERT models including their heads, the numbers of Devlin 2018 and Shoeybi
-   * 2019, table 4. The last column is the precision of the number in the source.
+   * Expected parameter counts, in millions: exact sums of Hugging Face's GPT-2 models; rounded counts of
+   * Shoeybi 2019, table 1; for BERT models including their heads, the counts of Devlin 2018 and Shoeybi 2019,
+   * table 4. The last column is the precision of the count in the source.
    */
   it.each([
     ['gpt', 'gpt2-124m', 50_257, 124.44, 0.005],
@@ -78,9 +78,7 @@ describe('presets', () => {
     expect(validateConfiguration(flags).training.trainIterations).toBe(1000);
   });
 
-  /**
-   * Expected numbers of parameters: exact from the published weights, and the published numbers in billions.
-   */
+  /** Expected parameter counts: exact from the published weights, and the published counts in billions. */
   it.each([
     ['llama3-8b', 8_030_261_248, 8],
     ['llama3-70b', 70_553_706_496, 70.6],
@@ -99,8 +97,8 @@ describe('presets', () => {
   });
 
   /**
-   * Expected numbers of parameters, from the shapes of the published weights: 46.7 and 30.5 billion; 12.9 and
-   * 3.3 billion are active for each token.
+   * Expected parameter counts, from the shapes of the published weights: 46.7 and 30.5 billion; 12.9 and 3.3
+   * billion parameters are active for each token.
    */
   it.each([
     ['mixtral-8x7b', 46_702_792_704, 12.9],

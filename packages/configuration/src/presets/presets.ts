@@ -8,7 +8,7 @@ import { type GptPresetName, gptPresets } from './gpt-presets.js';
 export type PresetName = GptPresetName | BertPresetName | 'none';
 
 /**
- * The presets of a kind of model, by name, from the smallest to the largest. `whenNothingIsAsked` is the
+ * The presets for models of one kind, by name, from the smallest to the largest. `whenNothingIsAsked` is the
  * preset for a command line without a model, data or checkpoint.
  */
 export interface PresetsOfModel {
@@ -28,7 +28,7 @@ export function findPresets(model: ModelKind): PresetsOfModel {
 /**
  * Returns the flags that a preset sets; no flags for `none`.
  *
- * @throws ConfigurationError `MTL_PRESET` for an unknown preset, with the nearest name.
+ * @throws ConfigurationError `MTL_PRESET` for an unknown preset, whose message contains the nearest name.
  */
 export function presetFlags(name: string, model: ModelKind): Flags {
   if (name === 'none') return {};

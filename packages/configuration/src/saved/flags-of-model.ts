@@ -19,8 +19,8 @@ export interface KindOfModel {
 }
 
 /**
- * Values that loaded models may have but flags may not. For example, transformers accepts 0 for the
- * initialization.
+ * Values that loaded models may have but flags may not. For example, the transformers library accepts 0 for
+ * the standard deviation of the initialization.
  */
 export const valuesWithoutFlag: Readonly<Partial<Record<FlagName, number>>> = { 'init-method-std': 0 };
 
@@ -43,13 +43,13 @@ export function architectureFlags({ kind, model }: KindOfModel): Flags {
   return Object.fromEntries(values) as Flags;
 }
 
-/** The differences between two models of a kind, as flags on a command line. */
+/** The differences between two models of the same kind, as flags on a command line. */
 interface DifferingFlags {
   readonly one: string;
   readonly other: string;
   /**
-   * The change of flags that turns the second model into the first:
-   * `pass --num-layers 2, leave out --window-size`.
+   * How to change the second model's flags to get the first model: `pass --num-layers 2, leave out
+   * --window-size`.
    */
   readonly toGetOne: string;
 }
@@ -160,8 +160,9 @@ function refused({
 }
 
 /**
- * The position flags that a run may change for a GPT with rotary positions from Hugging Face, with the
- * allowed values. The changes let the model process longer sequences than in pretraining.
+ * The position-embedding flags that a run may change for a GPT that has rotary position embeddings and comes
+ * from Hugging Face, with the allowed values. The changes let the model process longer sequences than in
+ * pretraining.
  */
 const rotaryFlags: NonNullable<LoadedFlags['alternatives']> = {
   'position-embedding-type': ['rope', 'yarn'],
@@ -174,8 +175,8 @@ const rotaryFlags: NonNullable<LoadedFlags['alternatives']> = {
 };
 
 /**
- * Returns the flags of positions that a run may change for a loaded model, with the allowed values. Empty if
- * the positions are not rotary.
+ * Returns the position-embedding flags that a run may change for a loaded model, with the allowed values.
+ * Empty if the position embeddings are not rotary.
  */
 function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<LoadedFlags['alternatives']> {
   const { positionEmbeddingType } = model as PositionVariants;
@@ -185,8 +186,8 @@ function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<LoadedFla
 }
 
 /**
- * Returns a loaded model with the rotary positions that a run requests. `asked` is the model that the run's
- * flags describe. Only values from the user are used, not defaults of flags.
+ * Returns a loaded model with the rotary position embeddings that a run requests. `asked` is the model that
+ * the run's flags describe. Only values from the user are used, not defaults of flags.
  */
 export function withAskedPositions<Model extends TransformerConfiguration>(
   { kind, sources }: Pick<PretrainingConfiguration, 'kind' | 'sources'>,
@@ -212,7 +213,7 @@ export function withAskedPositions<Model extends TransformerConfiguration>(
 interface FlagsOfHuggingFaceOptions extends KindOfModel {
   readonly directory: string;
   /**
-   * The tokenizer of the directory; undefined if the directory has none, or if the user chooses another
+   * The tokenizer of the directory; undefined if the directory has none, or if the user chooses a different
    * tokenizer.
    */
   readonly tokenizer: TokenizerOptions | undefined;

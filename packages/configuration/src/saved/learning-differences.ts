@@ -8,7 +8,7 @@ import type { ConfigurationJson } from './saved-configuration.js';
 /** The settings of a run or of a checkpoint. */
 type Settings = Pick<ConfigurationJson, 'flags' | 'resolved'>;
 
-/** A setting that differs between two runs, by its flag. */
+/** A setting that differs between two runs, identified by its flag. */
 export interface LearningDifference {
   readonly flag: FlagName;
   readonly before: string;
@@ -22,7 +22,7 @@ const learningFields = new Map<FlagName, ArchitectureField>(
 
 /**
  * Returns a function that finds the value of a flag to compare, or undefined if the flag is not compared. For
- * a version without the flag, the function returns the flag's default, which was in effect.
+ * settings from a version without the flag, the function returns the flag's default, which was in effect.
  */
 function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | undefined {
   const { learning, default: otherwise = 'none' } = findFlagFacts(flag);
@@ -33,7 +33,7 @@ function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | unde
   const { key, isUnused } = field;
   return ({ resolved: { model, bert } }) => {
     const values = { ...model, ...bert } as Readonly<Record<string, unknown>>;
-    // a model that may lack the field computes something else without it
+    // a model that lacks this optional field computes something different
     return values[key] ?? (isUnused?.(values) === false ? 'none' : undefined);
   };
 }
@@ -60,8 +60,8 @@ const ofScheduleAndStart: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns true if the flag affects training, so that runs with different values have different losses, beyond
- * rounding. Returns false for flags of layouts and reports, and for names that are not flags.
+ * Returns true if the flag affects training, so that the losses of runs with different values differ by more
+ * than rounding. Returns false for flags of layouts and reports, and for names that are not flags.
  */
 export function decidesLearning(name: string): boolean {
   if (!isFlagName(name)) return false;

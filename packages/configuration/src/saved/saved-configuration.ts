@@ -21,8 +21,8 @@ export interface ConfigurationJson {
   readonly version: 1;
   readonly preset: string;
   /**
-   * All flags that have a value, by Megatron-LM's names. They are sufficient to make the same configuration
-   * again.
+   * All flags that have a value, under Megatron-LM's names. They are sufficient to make the same
+   * configuration again.
    */
   readonly flags: Flags;
   /** The configuration that results from the flags. It is stored for readers and ignored when loading. */
@@ -45,19 +45,22 @@ export function configurationJson(configuration: PretrainingConfiguration): Conf
   return { format: savedConfigurationFormat, version: 1, preset, flags, resolved };
 }
 
-/** The type of a model's configuration, by kind of model. */
+/** The type of a model's configuration, keyed by kind of model. */
 export interface ModelOfKind {
   readonly gpt: GptModelConfiguration;
   readonly bert: BertModelConfiguration;
 }
 
-/** The key of the model's configuration in a checkpoint, by kind of model. */
+/** The key of the model's configuration in a checkpoint, keyed by kind of model. */
 export const savedModelKeys = { gpt: 'gptModel', bert: 'bertModel' } as const satisfies Record<
   ModelKind,
   string
 >;
 
-/** Returns the keys of a model's sizes in checkpoints. Older checkpoints may lack the keys in `others`. */
+/**
+ * Returns the keys under which checkpoints store a model's sizes. Older checkpoints may lack the keys in
+ * `others`.
+ */
 export function listSavedSizes(kind: ModelKind): { readonly required: string[]; readonly others: string[] } {
   const sizes = listFields(kind).filter(([, { isSize }]) => isSize);
   const listKeys = (isRequired: boolean): string[] =>
@@ -85,7 +88,7 @@ export interface TrainedOn {
 
 /** The matmul algorithms that a run with --time-matmuls chose. */
 export interface RecordedMatmuls {
-  /** The platform on which the algorithms were timed. A run on another platform does not use them. */
+  /** The platform on which the algorithms were timed. A run on a different platform does not use them. */
   readonly platform: string;
   /** The algorithm for each matmul problem. The names of problems and algorithms come from the kernels. */
   readonly choices: Readonly<Record<string, string>>;
@@ -97,8 +100,8 @@ interface SavedRun extends AdaptedConfiguration {
   readonly flags?: Flags;
   readonly resolved?: ConfigurationJson['resolved'];
   /**
-   * The number of CPU threads of rank 0. A resumed run needs the same number to repeat results. Absent in
-   * older checkpoints.
+   * How many CPU threads rank 0 used. A resumed run needs the same number to repeat results. Absent in older
+   * checkpoints.
    */
   readonly threads?: number;
   /** The algorithms chosen for matmuls; absent if the run chose none. A resumed run uses them again. */
@@ -109,7 +112,7 @@ interface SavedRun extends AdaptedConfiguration {
   readonly huggingFace?: HuggingFaceOrigin;
 }
 
-/** The configuration in a checkpoint. With it, programs can use the checkpoint's model without any flags. */
+/** The configuration in a checkpoint. It allows programs to use the checkpoint's model without any flags. */
 export interface SavedConfiguration<Kind extends ModelKind = ModelKind> extends SavedRun {
   readonly kind: Kind;
   readonly model: ModelOfKind[Kind];
@@ -138,7 +141,7 @@ export interface SaveConfigurationOptions {
   readonly model: TransformerConfiguration;
   /** The tokenizer of the run; undefined if the model has none. */
   readonly tokenizer: Pick<Tokenizer, 'options'> | undefined;
-  /** The number of CPU threads of the run; undefined if nothing was trained. */
+  /** How many CPU threads the run used; undefined if nothing was trained. */
   readonly threads?: number | undefined;
   /** The algorithms that were chosen for matmuls. Default: none. */
   readonly matmuls?: RecordedMatmuls | undefined;

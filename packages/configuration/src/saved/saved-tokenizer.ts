@@ -130,8 +130,8 @@ export async function keepTokenizer(
 }
 
 /**
- * Returns the options of the tokenizer that a checkpoint in `directory` stores, with the paths of its copied
- * files.
+ * Returns the tokenizer options that a checkpoint in `directory` stores. Their file paths are the paths of
+ * the copied files.
  */
 export function savedTokenizer(
   { tokenizer }: SavedTokenizer,

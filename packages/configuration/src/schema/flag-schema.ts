@@ -49,7 +49,7 @@ export const deviceFlags = {
   }),
 };
 
-/** The flags of communication, which help lists after the flags of sharding. */
+/** The flags for communication. The help lists them after the flags for sharding. */
 export const communicationFlags = {
   'distributed-timeout-minutes': positiveNumber(
     'Minutes that a process waits for others before it gives up.',
@@ -57,22 +57,22 @@ export const communicationFlags = {
   ),
 };
 
-/** The flags of the device, of sharding over processes, and of communication. */
+/** The flags for the device, for sharding over processes, and for communication. */
 export const parallelFlags = { ...deviceFlags, ...strategyFlags, ...communicationFlags };
 
 /** `parallelFlags` for models with task heads. */
 export const parallelFlagsOfTasks = { ...deviceFlags, ...strategyFlagsOfTasks, ...communicationFlags };
 
-/** The flags of initial weights, checkpoints and exports. */
+/** The flags for initial weights, checkpoints and exports. */
 export const checkpointFlags = { ...ownCheckpointFlags, ...adapterPlaceFlags };
 
-/** The flags of the architecture, with Megatron-LM's names and defaults. */
+/** The flags for the architecture, with Megatron-LM's names and defaults. */
 const modelFlags = schemasOfArchitecture('others');
 const expertFlags = schemasOfArchitecture('experts');
 
 /**
  * The groups of flags, in the order of help and of the printed configuration. Each has its topic in
- * `RunOptions`. `decidesLearning` is set if all flags of the group affect training.
+ * `RunOptions`. `decidesLearning` is true if all flags of the group affect training.
  */
 export const flagGroups = [
   { title: 'Model', topic: 'model', flags: modelFlags },
@@ -101,11 +101,11 @@ export const flagSchemas = Object.assign({}, ...flagGroups.map(({ flags }) => fl
  */
 export const flagSchema = z.strictObject(flagSchemas).partial();
 
-/** The values of flags, by Megatron-LM's names; a flag without a value is absent. */
+/** The values of flags, under Megatron-LM's names; a flag without a value is absent. */
 export type Flags = z.infer<typeof flagSchema>;
 export type FlagName = keyof Flags;
 
-/** The flags of the device, of sharding and of communication. */
+/** The flags for the device, for sharding and for communication. */
 export type ParallelFlags = Pick<Flags, keyof typeof parallelFlags>;
 export const parallelFlagNames = Object.keys(parallelFlags) as readonly (keyof ParallelFlags)[];
 
@@ -153,7 +153,7 @@ export function configFileJsonSchema(): object {
   return z.toJSONSchema(flagSchema, { metadata: describe });
 }
 
-/** The flag that an alias in Megatron-LM means. */
+/** The flag that an alias in Megatron-LM stands for. */
 export interface FlagAlias {
   readonly flag: FlagName;
   /** The flag's value that the alias implies; undefined if the alias takes a value itself. */

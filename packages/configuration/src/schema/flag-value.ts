@@ -9,13 +9,13 @@ export interface GivenValue {
   readonly name: string;
   /** The schema of the value. Default: the schema of the training flag with this name. */
   readonly schema?: z.ZodType;
-  /** The value: texts on a command line, any YAML or JSON value in a file. */
+  /** The value: strings on a command line, any YAML or JSON value in a file. */
   readonly value: unknown;
-  /** The place of the value, for errors: `on the command line`, `in run.yaml`. */
+  /** The place of the value, worded for errors: `on the command line`, `in run.yaml`. */
   readonly where: string;
   /**
-   * True for a value from a program, which must already have the flag's type: a text is not parsed as a
-   * number. Default: false, because a command line contains only texts.
+   * True for a value from a program, which must already have the flag's type: a string is not parsed as a
+   * number. Default: false, because a command line contains only strings.
    */
   readonly isTyped?: boolean;
 }
@@ -26,7 +26,7 @@ const numberPattern = /^[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?$/i;
  * Converts a given value to the flag's type. Returns undefined if the value means the same as omitting the
  * flag.
  *
- * @throws ConfigurationError `MTL_FLAG_VALUE` with the expected values.
+ * @throws ConfigurationError `MTL_FLAG_VALUE`, whose message contains the expected values.
  */
 export function readFlagValue(given: GivenValue): unknown {
   const { name, isTyped = false } = given;
@@ -114,8 +114,8 @@ interface JsonSchemaOfFlag {
 }
 
 /**
- * Converts texts to numbers and switches. For values from files, also converts a number to a text, or a
- * single value to a list, if the schema requires a text or a list.
+ * Converts strings to numbers and switches. For values from files, also converts a number to a string, or a
+ * single value to a list, if the schema requires a string or a list.
  */
 function converted(given: GivenValue): unknown {
   const { value } = given;
@@ -172,7 +172,7 @@ const asKnownCoefficients =
 const asBalanced =
   'use seq_aux_loss, or none with --moe-router-enable-expert-bias: balancing must not depend on which tokens a rank has';
 
-/** Values of other programs that are not supported, with a replacement for each. */
+/** Values that other programs accept but this project does not, and a replacement for each. */
 const otherChoices: Readonly<Record<string, string>> = {
   'device gpu': 'write --device cuda',
   'optimizer sgd': asMuonOrAdam,

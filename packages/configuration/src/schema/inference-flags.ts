@@ -7,7 +7,7 @@ import { trainingFlags } from '../flags/training-flags.js';
 import { sharingHelp, strategyFlags } from '../strategies/strategies.js';
 import { parallelFlags } from './flag-schema.js';
 
-/** The flags of a tokenizer, for commands that have no other flags of training. */
+/** The flags for a tokenizer, in commands that have no other training flags. */
 export const tokenizerFlags = {
   'tokenizer-type': redescribed(dataFlags['tokenizer-type'], { description: 'How text becomes tokens.' }),
   'tokenizer-model': dataFlags['tokenizer-model'],

@@ -36,7 +36,11 @@ export interface CheckModelOfFlagsOptions {
   readonly allowDefaults?: boolean;
 }
 
-/** @throws ConfigurationError `MTL_FLAG_MODEL` for a flag that the model to train does not support */
+/**
+ * Rejects flags that the model to train does not support.
+ *
+ * @throws ConfigurationError `MTL_FLAG_MODEL`
+ */
 export function checkModelOfFlags({ model, values, where, allowDefaults }: CheckModelOfFlagsOptions): void {
   for (const [name, value] of values) {
     const other = modelOfFlag(name);

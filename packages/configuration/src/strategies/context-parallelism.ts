@@ -29,24 +29,27 @@ export const contextParallelFlags = {
   ),
 };
 
-/** The settings of context parallelism; absent in runs without it. */
+/** The settings for context parallelism; absent in runs without context parallelism. */
 export interface ContextParallelConfiguration
   extends Omit<Partial<FlagValues<typeof contextParallelFlags>>, 'hierarchicalContextParallelSizes'> {
   /**
-   * With `a2a+p2p`: first the number of neighbouring processes that exchange heads, then the number of such
+   * Defined for `a2a+p2p`: the number of neighbouring processes that exchange heads, then the number of such
    * groups in a ring.
    */
   readonly hierarchicalContextParallelSizes?: readonly [number, number];
 }
 
 type Call = StrategyCall<typeof contextParallelFlags>;
-/** The flags of tensor parallelism, because its size further divides the chunks of sequence parallelism. */
+/**
+ * The flags for tensor parallelism. They are needed because the tensor-parallel size further divides the
+ * chunks of sequence parallelism.
+ */
 type WithTensorFlags = StrategyCall<typeof tensorParallelFlags>['flags'];
 
 /**
  * Context parallelism: sequences are sharded over processes, including attention (Liu et al. 2023; Llama Team
- * 2024). With n processes, each has two of 2 n equal chunks, so that causal attention costs the same on all
- * processes.
+ * 2024). A sequence has `2 * n` equal chunks, where n is the number of processes. Each process has two of
+ * these chunks, chosen so that causal attention costs the same on all processes.
  */
 export const contextParallelism = strategy<typeof contextParallelFlags, ContextParallelConfiguration>({
   flags: contextParallelFlags,
@@ -172,7 +175,9 @@ interface Communication {
   readonly words: readonly ContextCommunication[];
 }
 
-/** Returns the sizes of the two levels of communication if a layer's type of communication has two levels. */
+/**
+ * Returns the sizes of the two communication levels, if the type of communication of a layer has two levels.
+ */
 function readLevels(
   { flags: given, notices }: Call,
   { size, words }: Communication,
@@ -200,8 +205,8 @@ function readLevels(
 }
 
 /**
- * Checks that there is either one type of communication for all layers, or one type for each layer. With an
- * all-to-all, the heads must divide evenly over the processes.
+ * Checks that there is either one type of communication for all layers, or one type for each layer. If a
+ * layer uses an all-to-all, also checks that the heads divide evenly over the processes.
  */
 function checkCommunication(
   { flags: given, model, axes }: Call,

@@ -47,7 +47,7 @@ const helpOfStores = (): string =>
     })
     .join(', ');
 
-/** The name of the store that divides parameters, gradients and optimizer states. */
+/** The name of the store that shards parameters, gradients and optimizer states. */
 const fullySharded = stores.fullySharded.shardingStrategy;
 
 const flags = {
@@ -84,15 +84,15 @@ const dividesState = ({ divides }: ListedStore): boolean => divides.includes('op
 
 /**
  * Returns the store that --use-distributed-optimizer selects: among the stores with sharded optimizer state,
- * the store that shards the least. With the switch turned off, returns the store that shards the least among
- * the stores without sharded optimizer state.
+ * the store that shards the least. If the switch is off, returns the store that shards the least among the
+ * stores without sharded optimizer state.
  */
 const storeOfSwitch = (isDistributed: boolean): ListedStore =>
   Object.values(stores).find((store) => dividesState(store) === isDistributed)!;
 
 /**
  * Returns the stores that a search tries, in the order in which it prefers equally fast layouts: first the
- * stores that reduce gradients once a step, and among them the store that divides most.
+ * stores that reduce gradients once per step, and among these the store that shards the most.
  */
 function searchedStrategies(): readonly ShardingStrategy[] {
   const names = shardingStrategies as readonly ShardingStrategy[];
@@ -121,7 +121,7 @@ function recordedStore(store: ListedStore): Readonly<Record<string, unknown>> {
   };
 }
 
-/** Returns the description of a store in texts; undefined for the default store. */
+/** Returns the description of a store in messages; undefined for the default store. */
 function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
   if (shardingStrategy === storeOfSwitch(false).shardingStrategy) return undefined;
   return shardingStrategy === storeOfSwitch(true).shardingStrategy
@@ -236,7 +236,7 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
     },
     overlapSetting('overlap-grad-reduce', {
       words: 'overlapped reduction',
-      // A store that divides gradients reduces them during passes even without the flag.
+      // A store that shards gradients reduces them during the backward pass even without the flag.
       canOverlap: ({ divides }) => !divides.includes('gradients'),
     }),
     overlapSetting('overlap-param-gather', {
@@ -325,7 +325,7 @@ function storeBy(given: FlagsOf<typeof flags>): ListedStore {
  * Checks that the ranks that sum gradients can be divided into instances. The same must hold for the ranks
  * that have copies of the same experts.
  *
- * @throws ConfigurationError `MTL_OPTIMIZER_INSTANCES` with the possible numbers
+ * @throws ConfigurationError `MTL_OPTIMIZER_INSTANCES`, whose message contains the possible values
  */
 function checkInstances({ flags: given, axes }: StrategyCall<typeof flags>, numInstances: number): void {
   const stage = axesOfStage(axes);

@@ -32,15 +32,15 @@ export const expertParallelFlags = {
   ),
 };
 
-/** The settings of expert parallelism; absent in runs without experts. */
+/** The settings for expert parallelism; absent in runs without experts. */
 export interface ExpertParallelConfiguration extends FlagValues<typeof expertParallelFlags> {}
 
 type Call = StrategyCall<typeof expertParallelFlags>;
 
 /**
  * Expert parallelism (Lepikhin et al. 2020): the experts of a layer are sharded over processes. In layers
- * without experts, the same processes split the samples or the matrices. Optionally, the sizes of parallelism
- * for experts differ from the sizes for other layers (parallel folding, Liu et al. 2025).
+ * without experts, the same processes split the samples or the matrices. The sizes of parallelism for experts
+ * may differ from the sizes for other layers (parallel folding, Liu et al. 2025).
  */
 export const expertParallelism = strategy<typeof expertParallelFlags, ExpertParallelConfiguration>({
   flags: expertParallelFlags,
@@ -172,8 +172,8 @@ function readStageSizes({ flags: given, axes: all }: Call): SizesOfStage {
 }
 
 /**
- * Checks that the number of processes that share a layer is divisible by the number of processes with
- * different experts.
+ * Checks that the number of processes that share a layer is divisible by `size`, the number of processes over
+ * which the experts are sharded.
  */
 function checkSharedExperts(size: number, numSharing: number): void {
   if (numSharing % size === 0) return;
@@ -189,7 +189,7 @@ function checkSharedExperts(size: number, numSharing: number): void {
   );
 }
 
-/** Checks that the processes of a stage can split an expert evenly. */
+/** Checks that an expert can be split evenly over the processes of a stage. */
 function checkExpertTensorSize({ flags: given, model }: Call, { etp, stage, axes }: SizesOfStage): void {
   const name = 'expert-tensor-parallel-size';
   const written =
@@ -215,7 +215,7 @@ function checkExpertTensorSize({ flags: given, model }: Call, { etp, stage, axes
   }
 }
 
-/** Checks that the processes of a stage can divide the experts evenly. */
+/** Checks that the experts can be sharded evenly over the processes of a stage. */
 function checkExpertSize(
   { flags: given }: Call,
   { etp, ep, stage, numExperts, axes }: SizesOfStage & { readonly numExperts: number },

@@ -27,7 +27,7 @@ export interface LayerLayoutOptions {
   readonly flags: FlagsOf<typeof layerFlags>;
   readonly numLayers: number;
   readonly numStages: number;
-  /** Number of model chunks on all stages together. */
+  /** How many model chunks all stages have together. */
   readonly numChunks: number;
   /** Collects messages for the user. */
   readonly notices: string[];
@@ -77,8 +77,8 @@ function chooseLayout(options: LayerLayoutOptions): LayerLayout {
 }
 
 /**
- * Returns the number of layers of each stage. Layers are divided evenly among the stages for which no flag
- * gives a number.
+ * Returns how many layers each stage has. Layers are divided evenly among the stages for which no flag gives
+ * a number.
  */
 function numbersByEnds({ flags, numLayers, numStages }: LayerLayoutOptions): number[] {
   const first = flags.get('decoder-first-pipeline-num-layers');
@@ -165,8 +165,8 @@ const flags = {
 
 export interface PipelineParallelConfiguration extends FlagValues<typeof flags> {
   /**
-   * The number of model chunks on a stage. For a schedule file whose stages have different numbers, the
-   * largest number.
+   * The number of model chunks on a stage. If the stages of a schedule file have different numbers of chunks,
+   * this is the largest number.
    */
   readonly numVirtualStages: number;
   /** The name of a schedule, or the path of a file or module. */
@@ -236,7 +236,7 @@ interface Schedule {
   readonly numVirtualStages: number;
 }
 
-/** Returns the schedule that the flags name or imply, with its number of chunks per stage. */
+/** Returns the schedule that the flags name or imply, and its number of chunks per stage. */
 function chooseSchedule(flags: PipelineFlags, model: ShardedModel, numStages: number): Schedule {
   const name = flags.get('pipeline-schedule');
   const numChunks = chunksPerStage(flags, model, numStages);

@@ -105,8 +105,8 @@ export type ScheduleConfiguration = Pick<
 >;
 
 /**
- * A cache of schedules, by configuration and number of micro-batches. The ranks of a dry run request the same
- * schedules many times.
+ * A cache of schedules, keyed by configuration and number of micro-batches. The ranks of a dry run request
+ * the same schedules many times.
  */
 const built = new WeakMap<ScheduleConfiguration, Map<number, PipelineSchedule>>();
 
@@ -115,7 +115,8 @@ const built = new WeakMap<ScheduleConfiguration, Map<number, PipelineSchedule>>(
  * chunks does not depend on the number of micro-batches.
  *
  * @throws ConfigurationError with the codes of the schedules (see `buildSchedule`) and of modules (see
- *   `loadScheduleModule`), `MTL_SCHEDULE_CSV` if a file is for another number of stages or micro-batches
+ *   `loadScheduleModule`), `MTL_SCHEDULE_CSV` if a schedule file has a different number of stages or
+ *   micro-batches
  */
 export function scheduleOfStep(parallel: ScheduleConfiguration, numMicroBatches: number): PipelineSchedule {
   const known = built.get(parallel) ?? new Map<number, PipelineSchedule>();

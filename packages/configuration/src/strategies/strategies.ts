@@ -63,18 +63,18 @@ const all = strategies as unknown as readonly AnyStrategy[];
 export const strategyFlags: AllOf<Known['flags']> = Object.assign({}, ...all.map(({ flags }) => flags));
 
 /**
- * Conflicting flags of strategies: for each flag, other flags that set the same property in another way. A
- * flag overrides the flags in its list that come from a source of lower precedence.
+ * Conflicting flags of strategies: for each flag, the flags that set the same property differently. A flag
+ * overrides the flags in its list that come from a source of lower precedence.
  */
 export const displacedByStrategies: Readonly<Record<string, readonly string[]>> = Object.assign(
   {},
   ...all.map(({ displaces }) => displaces),
 );
 
-/** Values of flags that imply a switch of a strategy. */
+/** Flag values that imply a switch of a strategy. */
 export const impliedSwitches: readonly ImpliedSwitch[] = all.flatMap(({ impliedBy }) => impliedBy ?? []);
 
-/** Returns help for the values of a flag that imply a switch of a strategy. */
+/** Returns help about the values of the flag `name` that imply a switch of a strategy. */
 export const helpOfImpliedSwitches = (name: string): string =>
   impliedSwitches
     .filter(({ flag }) => flag === name)
@@ -128,12 +128,14 @@ export const aliasesOfStrategies: Readonly<Record<string, { readonly flag: keyof
 export const strategyFlagsOfKind = (kind: NonNullable<AnyStrategy['kind']>): readonly string[] =>
   all.flatMap((each) => (each.kind === kind ? Object.keys(each.flags) : []));
 
-/** The flags that set the size of an axis along which passes communicate on the device. */
+/**
+ * The flags that set the size of an axis along which forward and backward passes communicate on the device.
+ */
 export const flagsOfPassCommunication: readonly string[] = all.flatMap(({ communicatesInPasses, axes }) =>
   communicatesInPasses === true ? axes.flatMap(({ flag }) => flag ?? []) : [],
 );
 
-/** The flags that determine how processes share a trained model, with their help texts. */
+/** The help texts of the flags that determine how processes share a trained model. */
 export const sharingHelp: Readonly<Record<string, string>> = Object.assign(
   {},
   ...all.map(({ sharing }) => sharing?.help),
@@ -157,16 +159,16 @@ export function sharedLayout(values: Readonly<Record<string, number | undefined>
 /**
  * Rejects layouts that do not support generation.
  *
- * @throws ConfigurationError from the strategy without support
+ * @throws ConfigurationError from the strategy that does not support generation
  */
 export function checkGeneration(values: Readonly<Record<string, number | undefined>>): void {
   for (const { sharing } of all) sharing?.checkGeneration?.(values);
 }
 
 /**
- * Rejects layouts in which processes cannot share a certain trained model.
+ * Rejects layouts in which processes cannot share the given trained model.
  *
- * @throws ConfigurationError of the strategy that does not support the model
+ * @throws ConfigurationError from the strategy that does not support the model
  */
 export function checkSharedModel(
   model: { readonly numExperts?: number | undefined },
@@ -234,7 +236,7 @@ const renamed = (values: Sizes, keys: readonly (readonly [to: string, from: stri
 export const recordedSizes = (parallel: AxisSizes): RecordedSizes =>
   renamed(parallel as unknown as Sizes, recordKeys) as RecordedSizes;
 
-/** Returns the layout for sizes in a run record. */
+/** Converts the sizes in a run record to a layout. */
 export const layoutOfRecord = (sizes: RecordedSizes): AxisSizes =>
   renamed(
     sizes as unknown as Sizes,
@@ -286,7 +288,7 @@ export function numSharesOfBatch(parallel: AxisSizes): number {
   return shareOfBatch(meshOfRun(parallel), 0).count;
 }
 
-/** The settings of a layout, in addition to sizes, that a search varies, by key. */
+/** The settings that a layout search varies in addition to sizes, under their keys. */
 export type SearchedSettings = Pick<
   StrategyConfiguration,
   'sequenceParallel' | 'dataParallelShardingStrategy' | 'overlapGradReduce' | 'overlapParamGather'
@@ -296,13 +298,13 @@ export type SearchedSettings = Pick<
 export const searchedSettings: readonly (SearchedSetting & { readonly key: keyof SearchedSettings })[] =
   all.flatMap(({ settings = [] }) => settings as []);
 
-/** A change to a run's flags, with its cost in time. */
+/** A change to a run's flags, and how much time it costs. */
 export interface FlagChange {
   readonly values: Readonly<Record<string, unknown>>;
   readonly costs: MemorySaving<object>['costs'];
 }
 
-/** Returns changes to a layout that may reduce the memory of its processes. */
+/** Returns changes to a layout that may reduce the memory that its processes need. */
 export const savingsOfLayout = (
   parallel: StrategyConfiguration,
   { hasExperts }: { readonly hasExperts: boolean },
@@ -316,7 +318,7 @@ export const savingsOfLayout = (
   );
 };
 
-/** The switches that reduce the memory of processes, in the order of increasing cost in time. */
+/** The switches that reduce the memory that processes need, in the order of increasing cost in time. */
 export const switchesThatSave: readonly string[] = all
   .flatMap(({ savings = [] }) => savings)
   .filter(({ flag }) => flagFacts.get(strategyFlags[flag as keyof typeof strategyFlags])?.kind === 'boolean')
@@ -365,7 +367,7 @@ export const undivided = <Parallel extends Partial<StrategyConfiguration>>(paral
 export const dependsOnRouting = (parallel: StrategyConfiguration): boolean =>
   all.some((each) => each.dependsOnRouting?.(parallel as unknown as Record<string, unknown>) === true);
 
-/** The settings of a layout that affect the optimizer. */
+/** The layout settings that affect the optimizer. */
 export type OptimizedLayout = Pick<
   StrategyConfiguration,
   | 'dataParallelShardingStrategy'
@@ -382,7 +384,7 @@ export function optimizerSharing(parallel: OptimizedLayout): OptimizerSharing {
 }
 
 /**
- * Returns the number of processes of one replica of the model, and its layout as text, such as `tensor 2 x
+ * Returns how many processes one replica of the model has, and its layout as a string, such as `tensor 2 x
  * pipeline 1`.
  */
 export function copyOfModel(parallel: AxisSizes): { readonly text: string; readonly size: number } {
@@ -391,9 +393,10 @@ export function copyOfModel(parallel: AxisSizes): { readonly text: string; reado
 }
 
 /**
- * Returns the layout as text, such as `tensor 2 x pipeline 1 x data 2`. If experts have another layout than
- * the rest of a layer, it is appended: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`. If each
- * of several blocks of ranks has all states, their number follows: `states in 2 instances`.
+ * Returns the layout as a string, such as `tensor 2 x pipeline 1 x data 2`. If the layout of the experts
+ * differs from the rest of a layer, it is appended: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data
+ * 2`. If each of several blocks of ranks has all optimizer states, the number of blocks follows: `states in 2
+ * instances`.
  */
 export function layoutText(parallel: AxisSizes): string {
   const dense = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis));
@@ -413,9 +416,9 @@ export interface PlannedGroup {
 }
 
 /**
- * Returns the groups that the strategies need, by name. All ranks must open the groups in this order, except
- * groups of one process. `ends`: the pipeline ranks of the first and the last layers; default the first and
- * the last rank. `parallel`: other settings of the layout on which groups depend.
+ * Returns the groups that the strategies need, keyed by name. All ranks must open the groups in this order,
+ * except groups of one process. `ends` has the pipeline ranks of the first and the last layers; by default,
+ * these are the first and the last rank. `parallel` has the layout's other settings on which groups depend.
  */
 export function groupsOfRun(
   mesh: ProcessMesh,

@@ -17,7 +17,7 @@ export function greatestCommonDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestCommonDivisor(b, a % b);
 }
 
-/** The sizes of a model that sizes of axes must divide. */
+/** The dimensions of a model, which the sizes of the axes must divide. */
 export interface ShardedModel {
   readonly numLayers: number;
   readonly numAttentionHeads: number;
@@ -26,18 +26,18 @@ export interface ShardedModel {
   readonly ffnHiddenSize: number;
   readonly makeVocabSizeDivisibleBy: number;
   readonly addBiasLinear?: boolean | undefined;
-  /** Number of experts of a layer. Absent: MLPs are dense. */
+  /** Number of experts in a layer. Absent: MLPs are dense. */
   readonly numExperts?: number | undefined;
   readonly moeFfnHiddenSize?: number | undefined;
   readonly moeSharedExpertIntermediateSize?: number | undefined;
   /**
-   * Number of tokens of a sequence. Absent if samples are packed: sequence parallelism then supports any
+   * Number of tokens in a sequence. Absent if samples are packed: sequence parallelism then supports any
    * length.
    */
   readonly sequenceLength?: number | undefined;
 }
 
-/** Reads the flags of one schema fragment, see `FlagReader`. */
+/** Reads the flags of one schema fragment (see `FlagReader`). */
 export interface FlagsOf<Fragment extends FlagFragment> {
   get<Name extends keyof Fragment>(name: Name): z.infer<Fragment[Name]> | undefined;
   required<Name extends keyof Fragment>(name: Name): z.infer<Fragment[Name]>;
@@ -57,10 +57,10 @@ export interface FlagsOf<Fragment extends FlagFragment> {
   isLoaded(name: string): boolean;
 }
 
-/** An axis of the mesh, with its size in a run. */
+/** An axis of the mesh, and its size in a run. */
 export interface AxisSize {
   readonly axis: MeshAxis;
-  /** The name of the axis in texts, such as `tensor`. */
+  /** The name of the axis in messages, such as `tensor`. */
   readonly word: string;
   readonly size: number;
 }
@@ -108,15 +108,15 @@ export interface ModelSharingOptions<Fields extends object> {
 
 /** The parts of a run that a layout search has already chosen. */
 export interface SearchedRun {
-  /** The values of the run's flags, by name. */
+  /** The values of the run's flags, keyed by flag name. */
   readonly values: Readonly<Record<string, unknown>>;
   readonly model: 'gpt' | 'bert';
   readonly gpusPerNode: number;
-  /** The sizes that are already chosen, by axis. */
+  /** The sizes that are already chosen, keyed by axis. */
   readonly sizes: Readonly<Partial<Record<MeshAxis, number>>>;
   /**
-   * Number of processes that the preceding axes leave. For expert axes, only the processes of a pipeline
-   * stage are counted.
+   * How many processes the preceding axes leave. For expert axes, only the processes of a pipeline stage are
+   * counted.
    */
   readonly rest: number;
 }
@@ -141,19 +141,19 @@ export interface SearchedSetting {
   /** The key of the setting in the layouts of a search. */
   readonly key: string;
   /**
-   * True if the setting changes the passes. Times that were measured with one value of the setting then do
-   * not apply to other values.
+   * True if the setting changes the forward or backward passes. Times that were measured with one value of
+   * the setting then do not apply to other values.
    */
   readonly changesPasses: boolean;
   /**
-   * Returns the values to try for these sizes of axes, in order. `chosen` has the settings that come earlier
-   * in the order of `strategies`.
+   * Returns the values to try, in order, given the sizes of the axes. `chosen` has the settings that come
+   * earlier in the order of `strategies`.
    */
   choices(sizes: MeshCoordinates, chosen: Readonly<Record<string, unknown>>): readonly unknown[];
-  /** The flags that can set the setting, in the order of decreasing precedence. */
+  /** The flags that can determine the setting, in the order of decreasing precedence. */
   readonly givenBy: readonly string[];
   /**
-   * Returns the setting's value, given the value of one of these flags; undefined if the value does not
+   * Returns the setting's value, given the value of a flag in `givenBy`; undefined if the value does not
    * determine the setting.
    */
   given(flag: string, value: unknown): unknown;
@@ -161,7 +161,7 @@ export interface SearchedSetting {
   flags(value: unknown): Readonly<Record<string, unknown>>;
   /** Returns the JSON entries that record a value of the setting in a layout. */
   recorded(value: unknown): Readonly<Record<string, unknown>>;
-  /** Returns the description of a value in texts; undefined for the default. */
+  /** Returns the words that describe a value in messages; undefined for the default. */
   words(value: unknown): string | undefined;
 }
 
@@ -188,7 +188,7 @@ export const switchSetting = ({
 /** The cost in time of a change that reduces memory, from the lowest to the highest. */
 export const costsOfSaving = ['nothing', 'little', 'some', 'much'] as const;
 
-/** A flag that can reduce the memory of each process. */
+/** A flag that can reduce the memory that each process needs. */
 export interface MemorySaving<Fields extends object> {
   readonly flag: string;
   readonly costs: (typeof costsOfSaving)[number];
@@ -205,20 +205,23 @@ export interface MemorySaving<Fields extends object> {
 
 /**
  * The options of an optimizer that follow from the run's layout: the store of parameters, the blocks of ranks
- * that divide states, and overlapped communication.
+ * over which states are sharded, and overlapped communication.
  */
 export interface OptimizerSharing
   extends Required<Pick<ModelOptimizerOptions, 'overlapGradientReduction' | 'overlapParameterGather'>> {
   readonly store: ListedStore;
-  /** The number of blocks of ranks that have all states. */
+  /**
+   * How many blocks of ranks the optimizer's states are replicated over. The ranks of a block together hold
+   * all states.
+   */
   readonly numInstances: number;
-  /** The flag that sets the number of blocks. */
+  /** The flag that sets `numInstances`. */
   readonly flagOfInstances: string;
-  /** The flag that requests the reduction of gradients during passes. */
+  /** The flag that requests the reduction of gradients during the backward pass. */
   readonly flagOfReduction: string;
 }
 
-/** A value of a flag that means another value of the same flag, and turns on a switch. */
+/** A value of a flag that stands for a different value of the same flag, and turns on a switch. */
 export interface ImpliedSwitch {
   readonly flag: string;
   readonly value: string;
@@ -239,7 +242,7 @@ export interface SharedModel {
 
 /** A strategy's functions for a trained model that several processes share. */
 export interface StrategySharing<Fragment extends FlagFragment, Fields extends object> {
-  /** The strategy's flags in commands that use a trained model, with their help texts. */
+  /** The help texts of the strategy's flags in commands that use a trained model. */
   readonly help: Readonly<Partial<Record<keyof Fragment & string, string>>>;
   /**
    * Returns the strategy's settings, given the values of its flags.
@@ -250,13 +253,13 @@ export interface StrategySharing<Fragment extends FlagFragment, Fields extends o
   /**
    * Rejects values that do not support generation. Default: every value supports generation.
    *
-   * @throws ConfigurationError with the possible values
+   * @throws ConfigurationError, whose message contains the possible values
    */
   checkGeneration?(values: Readonly<Record<string, number | undefined>>): void;
   /**
    * Rejects sizes that the model does not support. Default: every size is supported.
    *
-   * @throws ConfigurationError with the possible sizes
+   * @throws ConfigurationError, whose message contains the possible sizes
    */
   checkModel?(model: { readonly numExperts?: number | undefined }, shared: SharedModel): void;
 }
@@ -295,7 +298,7 @@ export interface Strategy<
     /** Returns the sizes that a layout search tries; undefined if the run cannot use the axis. */
     readonly search?: (run: SearchedRun) => SearchedSizes | undefined;
   }[];
-  /** The axis to which predictions of time attribute the strategy's communication. */
+  /** The axis to which time predictions attribute the strategy's communication. */
   readonly countsAs: CommunicationAxis;
   /**
    * Checks the flags, and returns the strategy's settings in a run's configuration.
@@ -307,14 +310,14 @@ export interface Strategy<
    * Returns further settings of the strategy, after the sizes of all axes have been checked against the
    * number of processes. Default: no further settings.
    *
-   * @throws ConfigurationError as `configure`
+   * @throws ConfigurationError for invalid values, like `configure`
    */
   complete?(fields: Fields, call: StrategyCall<Fragment>): Completed;
   /** The only kind of model that the strategy supports. Default: all kinds. */
   readonly kind?: 'gpt';
   /**
-   * True if passes communicate along the strategy's axes on the device. CUDA graphs cannot record such
-   * communication.
+   * True if forward and backward passes communicate along the strategy's axes on the device. CUDA graphs
+   * cannot record such communication.
    */
   readonly communicatesInPasses?: true;
   /**
@@ -322,8 +325,8 @@ export interface Strategy<
    */
   readonly sharing?: StrategySharing<Fragment, Fields>;
   /**
-   * Conflicting flags: for each flag, other flags that set the same property in another way. A flag overrides
-   * the flags in its list that come from a source of lower precedence.
+   * Conflicting flags: for each flag, the flags that set the same property differently. A flag overrides the
+   * flags in its list that come from a source of lower precedence.
    */
   readonly displaces?: Readonly<
     Partial<Record<keyof Fragment & string, readonly (keyof Fragment & string)[]>>
@@ -332,9 +335,9 @@ export interface Strategy<
   readonly impliedBy?: readonly ImpliedSwitch[];
   /** The settings that a layout search varies in addition to sizes. */
   readonly settings?: readonly SearchedSetting[];
-  /** The flags that can reduce the memory of processes. */
+  /** The flags that can reduce the memory that processes need. */
   readonly savings?: readonly MemorySaving<Fields>[];
-  /** The values of settings that turn off optional sharding and overlap. */
+  /** The setting values that turn off optional sharding and overlap. */
   readonly undivided?: { readonly [Key in keyof Fields]?: Fields[Key] | undefined };
   /** Returns true if the memory and work of a process depend on the routing of tokens to experts. */
   dependsOnRouting?(fields: Fields): boolean;
@@ -343,19 +346,19 @@ export interface Strategy<
   /** Returns the strategy's options for the stages of a process with these groups. Default: no options. */
   ofModel?(options: ModelSharingOptions<Fields>): ModelSharing;
   /**
-   * Returns the groups for the strategy's communication, by name; only groups of several processes are
+   * Returns the groups for the strategy's communication, keyed by name; only groups of several processes are
    * opened.
    */
   groups(options: {
     readonly mesh: ProcessMesh;
     /** The pipeline ranks that hold the first and the last layers. */
     readonly ends: readonly [number, number];
-    /** The settings of the run on which the groups depend (`AxisSizes`). */
+    /** The run's settings on which the groups depend (see `AxisSizes`). */
     readonly fields: Partial<Fields>;
   }): Readonly<Record<string, GroupDeclaration>>;
 }
 
-/** Returns a strategy unchanged, with the types of its flags and settings inferred. */
+/** Returns a strategy unchanged. TypeScript infers the types of its flags and settings from the call. */
 export const strategy = <
   Fragment extends FlagFragment,
   Fields extends object,

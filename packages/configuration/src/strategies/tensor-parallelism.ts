@@ -20,8 +20,8 @@ export const tensorParallelFlags = {
 export interface TensorParallelConfiguration extends FlagValues<typeof tensorParallelFlags> {}
 
 /**
- * Tensor parallelism: several processes share every layer (Shoeybi et al. 2019). With sequence parallelism,
- * the processes also divide the sequence between the split layers (Korthikanti et al. 2022).
+ * Tensor parallelism: every layer is sharded over several processes (Shoeybi et al. 2019). With sequence
+ * parallelism, the sequence is also sharded between the split layers (Korthikanti et al. 2022).
  */
 export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorParallelConfiguration>({
   flags: tensorParallelFlags,
@@ -122,8 +122,8 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
 }
 
 /**
- * Returns numbers of vocabulary rows that divide evenly among ranks: the two multiples of `size` that are
- * nearest to `total`, and one number that is a multiple of both.
+ * Returns counts of vocabulary rows that divide evenly among ranks: the two multiples of `size` that are
+ * nearest to `total`, and a common multiple of `size` and `total`.
  */
 function paddingsFor(total: number, size: number): readonly number[] {
   const both = (total * size) / greatestCommonDivisor(total, size);

@@ -12,7 +12,7 @@ export const tokenizerAdvice: Readonly<Record<ModelKind, string>> = {
   bert: '--tokenizer-type BertWordPieceLowerCase or BertWordPieceCase with --vocab-file vocab.txt',
 };
 
-/** Required flags that a preset leaves to be derived from other flags. */
+/** Required flags that presets leave out, because their values can be derived from other flags. */
 const followFromOthers: readonly FlagName[] = architectureFlagNames(
   ({ isRequired, otherwise }) => isRequired === true && otherwise !== undefined,
 );
@@ -43,7 +43,7 @@ export interface CheckRequiredFlagsOptions {
  */
 export function missingFlags(flags: FlagReader, preset: string): readonly string[] {
   const has = (name: FlagName): boolean => flags.get(name) !== undefined;
-  // with a preset, the number of positions defaults to the sequence length
+  // with a preset, the number of position embeddings defaults to the sequence length
   const followsFromPreset = (name: FlagName): boolean => preset !== 'none' && followFromOthers.includes(name);
   const missing = required.filter((name) => !has(name) && !followsFromPreset(name));
   const names: string[] = missing.map((name) => `--${name}`);
@@ -59,7 +59,7 @@ export function missingFlags(flags: FlagReader, preset: string): readonly string
 /**
  * Rejects flags if a required flag is missing on the command line, and in preset, file and checkpoint.
  *
- * @throws ConfigurationError `MTL_FLAG_REQUIRED` naming all missing flags
+ * @throws ConfigurationError `MTL_FLAG_REQUIRED`, which names all missing flags
  */
 export function checkRequiredFlags(
   flags: FlagReader,

@@ -25,7 +25,7 @@ interface CheckSizesOptions {
  * Rejects models that would not fit into any machine, for example because the user has typed too many zeros.
  * This check runs before memory is allocated. `mtl plan` reports whether a model fits into a given machine.
  *
- * @throws ConfigurationError `MTL_TOO_LARGE` with the flags that cause the size
+ * @throws ConfigurationError `MTL_TOO_LARGE`, which names the flags that cause the size
  */
 export function checkSizes(options: CheckSizesOptions): void {
   checkAddressable(options);
@@ -72,8 +72,8 @@ function checkCounts({ flags, model, training, parallel }: CheckSizesOptions): v
 /** The largest number of micro-batches in a step. Each is an action in a schedule, which takes memory. */
 const mostMicroBatches = 100_000;
 /**
- * The maximum number of passes in the schedules of a run, over all pipeline stages and all different sizes of
- * steps.
+ * The maximum number of forward and backward passes in the schedules of a run, over all pipeline stages and
+ * all different sizes of steps.
  */
 const mostPasses = 1 << 22;
 
@@ -91,7 +91,8 @@ export function checkMicroBatches(
     readonly numMicroBatches: number;
     readonly pipelineSize: number;
     /**
-     * Returns the numbers of micro-batches that occur in steps. Called only if the largest number is allowed.
+     * Returns every number of micro-batches that occurs in a step. Called only if the largest number is
+     * allowed.
      */
     readonly counts: () => Iterable<number>;
   },

@@ -199,7 +199,7 @@ function checkMissingPart(
   flags.needs(other.flag, usage, `has no ${what} (GPT-2's merges are built in, and need neither file)`);
 }
 
-/** The flags of a tokenizer as a command line gives them. */
+/** The flags for a tokenizer, as a command line gives them. */
 export interface TokenizerFlags {
   readonly 'tokenizer-type'?: string | undefined;
   readonly 'tokenizer-model'?: string | undefined;
@@ -209,10 +209,10 @@ export interface TokenizerFlags {
 }
 
 /**
- * Returns the tokenizer that the flags describe, or undefined without flags. This function is for programs
- * that have no other flags of training runs.
+ * Returns the tokenizer that the flags describe; undefined if no flag is given. For programs that have no
+ * other training flags.
  *
- * @throws ConfigurationError `MTL_FLAG_NEEDS` when a flag needs another flag
+ * @throws ConfigurationError `MTL_FLAG_NEEDS` if a flag needs a flag that is missing
  */
 export function readTokenizerFlags(flags: TokenizerFlags): TokenizerConfiguration | undefined {
   const given = new Map(Object.entries(flags).filter(([, value]) => value !== undefined));

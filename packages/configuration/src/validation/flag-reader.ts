@@ -49,7 +49,7 @@ export class FlagReader {
   }
 
   /**
-   * Returns the values of a topic's flags that are properties of the topic in a run's configuration, by
+   * Returns the values of a topic's flags that are properties of the topic in a run's configuration, keyed by
    * option name. Flags without a value are left out.
    */
   values<Fragment extends FlagFragment>(fragment: Fragment): FlagValues<Fragment> {
@@ -89,7 +89,7 @@ export class FlagReader {
     return this.#resolved.loaded?.start;
   }
 
-  /** The tokenizer of the loaded model, unless a flag selects another tokenizer. */
+  /** The tokenizer of the loaded model, unless a flag selects a different tokenizer. */
   get loadedTokenizer(): TokenizerOptions | undefined {
     return this.#resolved.loadedTokenizer;
   }
@@ -158,7 +158,7 @@ export class FlagReader {
     for (const name of names) if (this.isGiven(name)) this.needs(name, other, why);
   }
 
-  /** Throws the error about a flag that requires another flag. */
+  /** Throws the error about a flag that requires `other`. */
   needs(flag: FlagName, other: string, why: string): never {
     throw new ConfigurationError('MTL_FLAG_NEEDS', `${this.written(flag)} ${why}`, {
       expected: other,
@@ -168,7 +168,7 @@ export class FlagReader {
   }
 }
 
-/** The flags that set the options of @mtl/optimizer's classes, by the names of the options. */
+/** The flags that set the options of @mtl/optimizer's classes, keyed by option name. */
 const flagOfOption: Readonly<Record<string, string>> = {
   maxLearningRate: '--lr',
   minLearningRate: '--min-lr',
@@ -203,7 +203,7 @@ const inFlags = (text: string): string => text.replace(option, (name) => flagOfO
 /**
  * Runs `body`, and replaces the names of @mtl/optimizer's options by names of flags in its errors.
  *
- * @throws ConfigurationError of `body`, with its code
+ * @throws the ConfigurationErrors of `body`, with unchanged codes
  */
 export function inWordsOfFlags<Result>(body: () => Result): Result {
   try {

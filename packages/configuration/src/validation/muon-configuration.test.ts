@@ -48,7 +48,7 @@ it("takes Megatron-LM's old name of Muon with the distributed optimizer", () => 
   const { optimizer, parallel, flags } = validated('--preset gpt2-4m --optimizer dist_muon');
   expect(optimizer.muon).toMatchObject({ coefficientType: 'quintic' });
   expect(parallel.useDistributedOptimizer).toBe(true);
-  // the flags in the form that checkpoints store
+  // checkpoints store the flags in this form
   expect(flags).toMatchObject({ optimizer: 'muon', 'use-distributed-optimizer': true });
   const other = '--preset gpt2-4m --optimizer dist_muon --no-use-distributed-optimizer';
   expect(() => validated(other)).toThrow(expect.objectContaining({ code: 'MTL_FLAG_CONFLICT' }));

@@ -54,7 +54,7 @@ function muonConfiguration(flags: FlagReader, notices: string[]): MuonConfigurat
   };
 }
 
-/** The units that count the schedule, with their flags. */
+/** The units in which the lengths of a schedule are counted, and the flags for each unit. */
 const counting = {
   iterations: {
     decay: 'lr-decay-iters',
@@ -90,7 +90,7 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   const muon = muonConfiguration(flags, notices);
   const statePrecision = configureStatePrecision(flags, { training, notices });
   checkQkClip(flags, notices);
-  // The constructors check the numbers. The objects themselves are not used, because the run makes them
+  // The constructors check the settings. The objects themselves are not used, because the run makes them
   // again.
   const [schedule] = inWordsOfFlags(
     () => [new LearningRateSchedule(learningRate), new LossScaler(lossScale)] as const,

@@ -19,8 +19,8 @@ export interface ParallelConfigurationOptions {
  * Returns the layout in which the processes share model and data.
  *
  * @throws ConfigurationError `MTL_TENSOR_PARALLEL_SIZE`, `MTL_EXPERT_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`,
- *   `MTL_PIPELINE_LAYERS` or `MTL_WORLD_SIZE` with the nearest valid sizes; `MTL_SCHEDULE_CSV`,
- *   `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`, `MTL_CUDA_GRAPHS`.
+ *   `MTL_PIPELINE_LAYERS` or `MTL_WORLD_SIZE`, whose messages contain the nearest valid sizes;
+ *   `MTL_SCHEDULE_CSV`, `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`, `MTL_CUDA_GRAPHS`.
  */
 export function parallelConfiguration(options: ParallelConfigurationOptions): ParallelConfiguration {
   const { flags, model, worldSize, notices } = options;
@@ -48,9 +48,9 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
 }
 
 /**
- * Returns true if passes are recorded as CUDA graphs.
+ * Returns true if forward and backward passes are recorded as CUDA graphs.
  *
- * @throws ConfigurationError `MTL_CUDA_GRAPHS` if processes that share layers communicate within passes
+ * @throws ConfigurationError `MTL_CUDA_GRAPHS` if processes that share layers communicate within these passes
  */
 function readCudaGraphs(flags: FlagReader, notices: string[]): boolean {
   if (!flags.required('cuda-graphs')) return false;

@@ -70,7 +70,7 @@ export function recomputeConfiguration(options: RecomputeConfigurationOptions): 
 }
 
 /**
- * Returns an upper bound for the number of layers of a chunk. The exact number in a balanced layout depends
+ * Returns an upper bound for the number of layers in a chunk. The exact number in a balanced layout depends
  * on the size of the vocabulary, which is not known yet.
  */
 function mostLayersOfChunk(
@@ -86,7 +86,7 @@ export interface TrainingConfigurationOptions {
   readonly flags: FlagReader;
   readonly model: ModelConfiguration;
   readonly parallel: ParallelConfiguration;
-  /** The numbers of samples in an epoch, if the run is trained on conversations. */
+  /** The sample counts of an epoch, if the run is trained on conversations. */
   readonly conversations?: ConversationSamples | undefined;
 }
 
@@ -162,7 +162,7 @@ function readRampup(flags: FlagReader): TrainingConfiguration['rampup'] {
 
 /**
  * Rejects a length in iterations for a run with batch size ramp-up, in which all lengths must be in samples.
- * The remedy has all replaced flags.
+ * The remedy contains the replacements of all such flags.
  */
 function refuseIterations(flags: FlagReader, batches: NumMicroBatches): never {
   const { globalBatchSize } = batches.at(Number.MAX_SAFE_INTEGER);
@@ -192,8 +192,8 @@ interface TrainingLength
   extends Pick<TrainingConfiguration, 'trainIterations' | 'evalInterval' | 'evalIterations'> {}
 
 /**
- * Returns the number of steps of the run and of its evaluations. For conversations, --epochs determines the
- * steps. By default, the run evaluates all evaluation conversations after every epoch.
+ * Returns how many steps the run and its evaluations have. For conversations, --epochs determines the steps.
+ * By default, the run evaluates all evaluation conversations after every epoch.
  */
 function chooseLength(options: TrainingConfigurationOptions, batches: NumMicroBatches): TrainingLength {
   const { flags, conversations } = options;
@@ -207,8 +207,8 @@ function chooseLength(options: TrainingConfigurationOptions, batches: NumMicroBa
   const stepsOfEpoch = countSteps(conversations.numTrain);
   const all = countSteps(conversations.numValidation);
   const { iteration, consumedSamples } = flags.start ?? { iteration: 0, consumedSamples: 0 };
-  // a resumed checkpoint may have been trained with another batch size, so completed epochs are counted in
-  // samples
+  // a resumed checkpoint may have been trained with a different batch size, so completed epochs are counted
+  // in samples
   const stepsOfEpochs = (epochs: number): number =>
     iteration + Math.max(0, epochs * stepsOfEpoch - Math.floor(consumedSamples / globalBatchSize));
   return {
@@ -222,9 +222,9 @@ function chooseLength(options: TrainingConfigurationOptions, batches: NumMicroBa
 }
 
 /**
- * Returns the number of epochs.
+ * Returns `epochs`.
  *
- * @throws ConfigurationError `MTL_FLAG_CONFLICT` if another flag also sets the length
+ * @throws ConfigurationError `MTL_FLAG_CONFLICT` if a second flag also sets the length
  */
 function refusingOthers(flags: FlagReader, epochs: number): number {
   for (const name of ['train-iters', 'train-samples'] as const) {

@@ -31,7 +31,10 @@ import { trainingConfiguration } from './training-configuration.js';
 export interface ValidateConfigurationOptions {
   /** Number of processes of the run. Default: 1. */
   readonly worldSize?: number;
-  /** The number of samples in an epoch, if the run trains on conversations. It converts --epochs to steps. */
+  /**
+   * The number of samples in an epoch, if the run trains on conversations. Needed to convert --epochs to
+   * steps.
+   */
   readonly conversations?: ConversationSamples | undefined;
 }
 

@@ -5,10 +5,7 @@ import type { GpuProfile } from '../profiles/hardware-profile.js';
 export interface GroupUse {
   readonly group: Pick<RankGroup, 'size' | 'perNode'>;
   readonly hasCollectives: boolean;
-  /**
-   * The number of ranks in the group to which this rank sends messages, and the number from which it receives
-   * messages.
-   */
+  /** How many ranks of the group this rank sends messages to, and from how many it receives messages. */
   readonly numReceivers: number;
   readonly numSenders: number;
 }

@@ -8,8 +8,8 @@ import { listedMemory } from './listed-memory.js';
 const profile = listedProfile(loadProfile('a100-80gb-megatron'));
 
 /**
- * GiB in figure 1 of Korthikanti et al. 2022: states; activations; and activations with sequence parallelism
- * and selective recomputation.
+ * Memory in GiB from figure 1 of Korthikanti et al. 2022: states; activations; and activations with sequence
+ * parallelism and selective recomputation.
  */
 const figure1 = [
   { name: '22B', sizes: [48, 6144, 64], layout: [8, 1, 1, 4, 4], gib: [45.56, 59.25, 9.56] },
@@ -54,7 +54,7 @@ describe('listedMemory', () => {
   it('keeps the inputs of layers with full recomputation, and the optimizer in parts', () => {
     const [, row] = figure1;
     const full = computeMemory(row, { recomputation: 'full' });
-    // 2 s b h for each of 4 layers in 31 chunks in flight, and for the dropout of the embedding
+    // `2 * s * b * h` for each of 4 layers in 31 chunks in flight, and for the dropout of the embedding
     expect(full[0]!.activations).toBe(31 * (4 * 2 + 1) * 2048 * 12_288);
     expect(full[0]!.temporary).toBeGreaterThan(0);
     const software = { ...profile.software, distributedOptimizer: true };
@@ -97,7 +97,7 @@ describe('listedMemory of other models', () => {
     for (const [name, bytes] of Object.entries(states))
       expect(sharded, name).toMatchObject({ [name]: bytes / 4 });
     expect(sharded!.activations).toBe(activations);
-    // 2 bytes for 12 h^2 weights and 13 h biases and norms of a gathered layer
+    // 2 bytes for each of the `12 * h^2` weights and `13 * h` biases and norm parameters of a gathered layer
     expect(sharded!.temporary - temporary).toBe(2 * 2 * (12 * h * h + 13 * h));
   });
 

@@ -8,7 +8,8 @@ import { byAxis, type GivenStepOptions, type StepOptions } from '../step/layout.
  */
 
 /**
- * The number of layers with gathered parameters when parameters are sharded: the current and the next layer.
+ * How many layers have gathered parameters at the same time when parameters are sharded: the current and the
+ * next layer.
  */
 const numGathered = 2;
 
@@ -20,18 +21,18 @@ interface ListedMemory {
   /** Activations of all micro-batches in flight. */
   readonly activations: number;
   /**
-   * Memory that the pass of one micro-batch adds: a recomputed layer, the logits, and gathered layers. If the
-   * optimizer's update needs more than activations and passes together, it is the memory that the update
-   * adds.
+   * Memory that the forward and backward pass of one micro-batch adds: a recomputed layer, the logits, and
+   * gathered layers. If the optimizer's update needs more memory than activations and passes together, this
+   * is instead the memory that the update adds.
    */
   readonly temporary: number;
 }
 
 /**
- * Returns the memory of each pipeline rank for a program with operation lists: 16-bit parameters, gradients,
- * and fp32 master weights and moments of Adam (Rajbhandari et al. 2020). Activations are counted as in
- * Korthikanti et al. 2022 (table 2, equations 1 to 5), with the model's actual heads and hidden size of the
- * MLP, for all micro-batches that the schedule has in flight.
+ * Returns the memory that each pipeline rank needs in a program with operation lists: 16-bit parameters,
+ * gradients, and fp32 master weights and moments of Adam (Rajbhandari et al. 2020). Activations are counted
+ * as in Korthikanti et al. 2022 (table 2, equations 1 to 5), with the model's actual heads and hidden size of
+ * the MLP, for all micro-batches that the schedule has in flight.
  */
 export function listedMemory(given: GivenStepOptions, schedule: PipelineSchedule): ListedMemory[] {
   const options = byAxis(given);
@@ -70,7 +71,7 @@ export function listedMemory(given: GivenStepOptions, schedule: PipelineSchedule
   });
 }
 
-/** Returns the bytes of activations of one micro-batch. */
+/** Returns how many bytes the activations of one micro-batch take. */
 function countActivationBytes({ model, layout, profile }: StepOptions) {
   const { hiddenSize: h, numHeads: a, sequenceLength: s, vocabularySize: V } = model;
   const { microBatchSize: b, tp: t, recomputation } = layout;
@@ -81,7 +82,7 @@ function countActivationBytes({ model, layout, profile }: StepOptions) {
   // two dropout masks, and the inputs of norms and matmuls
   const replicated = (hasDropout ? 10 : 8) * (isSequenceParallel ? 1 / t : 1);
   // a rank's part of queries, keys and values, of the result of attention, and of the outputs of the MLP's
-  // first matmul and activation: 24 for a GPT with F = 4 h
+  // first matmul and activation: 24 bytes per hidden feature for a GPT with `F = 4 * h`
   const sharded = (4 * h + 2 * keysAndValues + 2 * (fc1 + ffn)) / (h * t);
   const scores = attention === 'flash' ? 0 : (5 * a * s) / (h * t);
   const whole = sbh * (replicated + sharded + scores);

@@ -79,7 +79,7 @@ describe('layerForward and layerBackward', () => {
     const software = { ...profile.software, selectiveRecomputation: 'alternate-matmuls' } as const;
     const sizes = { block: 'llama', numQueryGroups: 8, ffnHiddenSize: 16_384, software } as const;
     const llama = { ...shape, ...sizes, recomputation: 'selective' } as const;
-    // keys, the output projection, and one of gate and up
+    // the matmuls for the keys, for the output projection, and for either gate or up are computed again
     const again = (2 * n * h * (h * (8 / 64) + h + 16_384)) / t;
     const backward = countFlops(layerBackward({ ...llama, recomputation: 'none' }));
     expect(countFlops(layerBackward(llama))).toBe(backward + again);
@@ -93,8 +93,8 @@ describe('layerForward and layerBackward', () => {
         (sum, each) => (each.kind === 'kernel' && each.time === 'kernels' ? sum + each.bytes : sum),
         0,
       );
-    // two norms with 36 bytes instead of 4 an element, a rotation of queries and keys with 20 instead of 4,
-    // SwiGLU with 10 instead of 6, and dropout of two residual connections with 5 + 6 instead of 7
+    // per element, two norms need 36 bytes instead of 4, a rotation of queries and keys 20 instead of 4,
+    // SwiGLU 10 instead of 6, and dropout of two residual connections 5 + 6 instead of 7
     const more = 2 * 32 * n * h + (16 * 2 * n * h) / t + (4 * n * 16_384) / t + 2 * 4 * n * h;
     expect(bytes(apart) - bytes({ ...apart, software: profile.software })).toBe(more);
   });

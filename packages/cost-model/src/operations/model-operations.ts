@@ -44,7 +44,10 @@ function afterQkv(shape: LayerShape): Operation[] {
   ];
 }
 
-/** Lists the norm before a sublayer: an RMS norm without fusion is a kernel for each of its operations. */
+/**
+ * Lists the operations of the norm before a sublayer. Without fusion, each operation of an RMS norm is a
+ * separate kernel.
+ */
 function normForward(shape: LayerShape): Operation[] {
   const make = new OperationMaker(shape);
   const elements = make.numOwnTokens * shape.hiddenSize;
@@ -85,7 +88,7 @@ function activationBackward(shape: LayerShape): Operation[] {
   return [make.kernel('GeLU backward', elements, 6), make.kernel('gradient of the bias', elements, 2)];
 }
 
-/** Lists the operations of a layer's backward pass, after the operations that are recomputed. */
+/** Lists the operations of a layer's backward pass, including the operations that are recomputed. */
 export function layerBackward(shape: LayerShape): Operation[] {
   const { recomputation, software } = shape;
   const recomputed =
@@ -100,8 +103,9 @@ export function layerBackward(shape: LayerShape): Operation[] {
 }
 
 /**
- * Lists the operations of a forward pass without every second matmul and without attention, which are kept.
- * The matmuls are queries, keys, values, output projection, and the two or three of the MLP.
+ * Lists the forward operations that recomputation of alternate matmuls computes again. The results of every
+ * second matmul and of attention are kept, so these operations are left out. The matmuls are queries, keys,
+ * values, output projection, and the two or three of the MLP.
  */
 function alternateForward(shape: LayerShape): Operation[] {
   const { hiddenSize: h, tp: t, sequenceParallel } = shape;
@@ -155,8 +159,8 @@ function selfAttentionBackward(shape: LayerShape): Operation[] {
 
 /**
  * Lists the backward pass of a column-parallel matmul. Without sequence parallelism, the all-reduce of input
- * gradients can overlap with the weight gradient. With it, the all-gather of the inputs can overlap with the
- * input gradient, and the reduce-scatter with the weight gradient.
+ * gradients can overlap with the weight gradient. With sequence parallelism, the all-gather of the inputs can
+ * overlap with the input gradient, and the reduce-scatter with the weight gradient.
  */
 function columnParallelBackward(
   shape: LayerShape,
@@ -278,22 +282,22 @@ function sizes(shape: LayerShape) {
 }
 
 /**
- * Returns causal attention in one kernel: half of the 4 n s h/t FLOPs, times `factor`, the number of matmuls
- * relative to the forward pass.
+ * Returns causal attention in one kernel: half of the `4 * n * s * h / t` FLOPs, multiplied by `factor`, the
+ * number of matmuls relative to the forward pass.
  */
 function fused(shape: LayerShape, name: string, factor: number): Operation {
   const { make, ownHidden } = sizes(shape);
-  // counts queries and the result, each of hidden size, and keys and values
+  // the elements of queries and of the result, each of hidden size, and of keys and values
   const { keysAndValues } = blockSizes(shape);
   const elements = make.numTokens * (2 * ownHidden + keysAndValues / shape.tp);
   const flops = 2 * make.numTokens * shape.sequenceLength * ownHidden * factor;
   return { kind: 'fused-attention', name, flops, bytes: 2 * elements * factor };
 }
 
-/** Sizes of the first and the last stage, with the vocabulary. */
+/** Sizes of the first and the last stage, including the vocabulary size. */
 export interface EndsShape extends LayerShape {
   readonly vocabularySize: number;
-  /** True if positions have learned embeddings, see `ModelSize`. */
+  /** True if the model has learned position embeddings (see `ModelSize`). */
   readonly positionEmbeddings?: boolean;
 }
 

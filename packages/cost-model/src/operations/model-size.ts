@@ -3,7 +3,10 @@ import type { RankGroup } from './operation.js';
 
 /** The structure of a layer, except its hidden size and query heads. */
 interface Block {
-  /** `gpt`: biases, GELU, learned positions. `llama`: no biases, SwiGLU, rotary positions. Default: `gpt`. */
+  /**
+   * `gpt`: biases, GELU, learned position embeddings. `llama`: no biases, SwiGLU, rotary position embeddings.
+   * Default: `gpt`.
+   */
   readonly block?: 'gpt' | 'llama';
   /** Number of key-value heads. Default: the number of query heads. */
   readonly numQueryGroups?: number;
@@ -15,11 +18,11 @@ interface Block {
 interface BlockSizes {
   readonly isLlama: boolean;
   readonly ffn: number;
-  /** Number of outputs of the matmul for queries, keys and values. */
+  /** How many outputs the matmul for queries, keys and values has. */
   readonly qkv: number;
-  /** The number of these outputs that are keys and values. */
+  /** How many outputs of the matmul `qkv` are keys and values. */
   readonly keysAndValues: number;
-  /** Number of outputs of the MLP's first matmul: gate and up, if the MLP is gated. */
+  /** How many outputs the MLP's first matmul has: gate and up, if the MLP is gated. */
   readonly fc1: number;
 }
 
@@ -61,11 +64,11 @@ export interface ModelSize extends Block {
   readonly vocabularySize: number;
   /** True if embedding and output head are tied. Default: true for `gpt`, false for `llama`. */
   readonly tiedEmbeddings?: boolean;
-  /** True if positions have learned embeddings. Default: true for `gpt`, false for `llama`. */
+  /** True if the model has learned position embeddings. Default: true for `gpt`, false for `llama`. */
   readonly positionEmbeddings?: boolean;
 }
 
-/** The parameters of a rank, by position in the model. */
+/** A rank's parameter counts, by part of the model. */
 interface ParameterCounts {
   /** Parameters of one layer. */
   readonly layer: number;

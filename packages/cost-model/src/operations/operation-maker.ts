@@ -23,7 +23,7 @@ export class OperationMaker {
     this.numOwnTokens = this.numTokens / (shape.sequenceParallel ? shape.tp : 1);
   }
 
-  /** Makes a kernel that reads and writes `bytesPerElement` for each of `elements`. */
+  /** Makes a kernel that reads and writes `bytesPerElement` bytes for each of `elements` elements. */
   kernel(
     name: string,
     elements: number,

@@ -1,8 +1,9 @@
 import type { CommunicationAxis } from '@mtl/layout';
 
 /**
- * An operation of a pass, with the sizes that determine its time. This folder contains hand-written lists of
- * operations for programs that cannot be recorded. Dry runs record the operations of this project's programs.
+ * An operation of a forward or backward pass, with the sizes that determine its time. This folder contains
+ * hand-written lists of operations for programs that cannot be recorded. Dry runs record the operations of
+ * this project's programs.
  */
 export type Operation =
   | MatmulOperation
@@ -26,7 +27,7 @@ interface Variant {
   readonly variant?: string;
 }
 
-/** `batch` matmuls of [rows, depth] and [depth, columns] in the dtype. */
+/** `batch` matmuls of [rows, depth] and [depth, columns] in the given dtype. */
 export interface MatmulOperation extends Variant {
   readonly kind: 'matmul';
   readonly name: string;
@@ -36,7 +37,9 @@ export interface MatmulOperation extends Variant {
   readonly rows: number;
   readonly columns: number;
   readonly depth: number;
-  /** Bytes that are read and written per element of the result: 2, or 8 if it is added to an fp32 sum. */
+  /**
+   * Bytes that are read and written per element of the result: 2, or 8 if the result is added to an fp32 sum.
+   */
   readonly resultBytes: number;
 }
 
@@ -69,7 +72,7 @@ export interface RankGroup {
   /** The name under which a run declares the group; absent in hand-written lists. */
   readonly role?: string;
   readonly size: number;
-  /** Number of ranks of the group on one node. */
+  /** How many of the group's ranks are on one node. */
   readonly perNode: number;
   /** Number of a node's network adapters that the group uses. Default: the adapters of its ranks. */
   readonly adapters?: number;
@@ -99,7 +102,7 @@ interface HiddenCollective {
 /** Starts a collective, which overlaps with the following operations until its wait. */
 interface StartOperation {
   readonly kind: 'start';
-  /** The number by which the start and its wait belong together. */
+  /** The id that connects the start with its wait. */
   readonly id: number;
   readonly collective: CollectiveOperation;
 }

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-/** A positive number with its source; `fitted` is true if a script fitted it to measured rows. */
+/** A positive value with its source; `fitted` is true if a script fitted the value to measured rows. */
 export const constant = z.strictObject({
   value: z.number().positive(),
   source: z.string().min(1),
@@ -40,7 +40,7 @@ const rates = z.strictObject({
   /** Memory of each process, in bytes. Absent: the memory in the profile. */
   memoryBytes: z.number().positive().optional(),
   /**
-   * Times of matmuls by operation name: `matmul`, which is required, and names with another rate, such as
+   * Times of matmuls by operation name: `matmul`, which is required, and names with a different rate, such as
    * `linear_weight_gradient`.
    */
   matmuls: z
@@ -80,9 +80,9 @@ const rates = z.strictObject({
     .array(entry.extend({ points: z.array(seconds.extend({ bytes: z.number().positive() })).min(1) }))
     .min(1),
   /**
-   * Times of collectives of all these processes, and of messages between two processes (`message`), by the
-   * bytes of the complete tensor. Absent: the link's constants are used. An all-to-all without an entry takes
-   * as long as an all-gather, which receives the same number of bytes.
+   * Times of collectives of all `numProcesses` processes, and of messages between two processes (`message`),
+   * by the bytes of the complete tensor. Absent: the link's constants are used. An all-to-all without an
+   * entry takes as long as an all-gather, which receives the same number of bytes.
    */
   collectives: z
     .array(
@@ -92,7 +92,10 @@ const rates = z.strictObject({
       }),
     )
     .optional(),
-  /** Host time in addition to operations, for every pass and for every step. Absent: none. */
+  /**
+   * Host time that is needed in addition to the operations, for every forward or backward pass and for every
+   * step. Absent: none.
+   */
   host: z
     .strictObject({
       passSeconds: z.number().nonnegative(),
@@ -106,11 +109,11 @@ const rates = z.strictObject({
     .optional(),
 });
 
-/** Memory that a communicator of NCCL takes outside of the program's allocator. */
+/** Memory that an NCCL communicator takes outside of the program's allocator. */
 const communicator = z.strictObject({
-  /** Number of rings of a collective within a node. */
+  /** How many rings a collective uses within a node. */
   channelsInside: constant,
-  /** Number of rings of a collective between nodes. */
+  /** How many rings a collective uses between nodes. */
   channelsBetween: constant,
   /** Bytes of the receive buffers of a connection, for each channel. */
   receiveBytes: constant,
@@ -131,7 +134,7 @@ const measuredProfile = z.strictObject({
   deviceType: z.enum(['cpu', 'cuda']).optional(),
   /** Memory of one process, in bytes. */
   memoryBytes: constant,
-  /** Number of processes on one machine; further ranks are on another machine. */
+  /** The number of processes on one machine; all other ranks are on other machines. */
   gpusPerNode: constant,
   /**
    * Rates for each measured number of processes that share the machine, and their threads; at least one
@@ -162,7 +165,7 @@ export const gpuProfile = z.strictObject({
     numMultiprocessors: constant,
     /** The fraction of the peak rate that a matmul sustains if it fills many waves with the best tile. */
     efficiency: constant,
-    /** The cost of starting and ending a tile, in steps of its depth. */
+    /** The cost of starting and ending a tile, in steps along its depth. */
     tileOverheadDepth: constant,
     /** Tile shapes of matmuls on a multiprocessor; rates are relative to the best tile. */
     tiles: z
@@ -188,7 +191,10 @@ export const gpuProfile = z.strictObject({
      */
     scoresEfficiency: constant,
   }),
-  /** Fixed time of a kernel on the GPU, which makes small tensors relatively slow. */
+  /**
+   * Time that every kernel takes on the GPU in addition to its work, which makes small tensors relatively
+   * slow.
+   */
   kernelStartSeconds: constant,
   linkInside: link,
   /** The link between nodes, as the share of the node's adapters for one GPU. */

@@ -6,9 +6,11 @@ const common = {
   version: z.literal(1),
   name: z.string(),
   description: z.string(),
-  /** The source of the settings other than numbers. */
+  /** The source of the settings that are not numbers. */
   source: z.string(),
-  /** Host time per operation. A pass takes at least the host time of all its operations. */
+  /**
+   * Host time per operation. A forward or backward pass takes at least the host time of all its operations.
+   */
   hostSecondsPerOperation: constant,
   /** The fraction of the bandwidth between nodes that this program's collectives reach. */
   linkFactor: constant,
@@ -17,14 +19,21 @@ const common = {
 /** The programs of this project; dry runs record their operations with fusion, memory and overlap. */
 const recordedSoftware = z.strictObject({ ...common, operations: z.literal('recorded') });
 
-/** Another program, whose operations are listed by hand, with its fusion, memory and overlap. */
+/**
+ * A program other than this project's, whose operations are listed by hand, with its fusion, memory and
+ * overlap.
+ */
 const listedSoftware = z.strictObject({
   ...common,
   operations: z.literal('listed'),
-  /** `stored-scores`: kernels that write S x S scores to memory. `flash`: one kernel that does not. */
+  /**
+   * `stored-scores`: kernels that write S x S scores to memory. `flash`: one kernel that does not write the
+   * scores.
+   */
   attention: z.enum(['stored-scores', 'flash']),
   /**
-   * True if scale, mask and softmax are one kernel, and also bias and GELU, and bias, dropout and residual.
+   * True if one kernel computes scale, mask and softmax, one kernel computes bias and GELU, and one kernel
+   * computes bias, dropout and residual.
    */
   fusesKernels: z.boolean(),
   hasDropout: z.boolean(),
@@ -34,17 +43,20 @@ const listedSoftware = z.strictObject({
   fusesGradientAccumulation: z.boolean(),
   /**
    * The tensor-parallel collectives that overlap with matmuls. `backward`: collectives of the backward pass
-   * that overlap with another matmul. `all`: also collectives of a matmul's own operands and result, in
-   * pieces.
+   * that overlap with a matmul of different operands. `all`: also collectives of a matmul's own operands and
+   * result, in pieces.
    */
   tensorOverlap: z.enum(['none', 'backward', 'all']),
   /**
-   * True if a column-parallel matmul keeps its gathered input for the weight gradient, false if the backward
-   * pass gathers the input again, with sequence parallelism (Korthikanti et al. 2022, section 4.2.2).
-   * Default: false.
+   * If true, a column-parallel matmul keeps its gathered input for the weight gradient. If false, the
+   * backward pass gathers the input again if there is sequence parallelism (Korthikanti et al. 2022, section
+   * 4.2.2). Default: false.
    */
   keepsGatheredInputs: z.boolean().optional(),
-  /** Messages between stages: `blocking` if a rank waits for them, `overlapped` if it computes meanwhile. */
+  /**
+   * Messages between stages: `blocking` if a rank waits for them, `overlapped` if the rank computes
+   * meanwhile.
+   */
   pipelineMessages: z.enum(['blocking', 'overlapped']),
   /** True if each tensor-parallel rank sends only its part of a message. */
   scattersMessages: z.boolean(),
@@ -53,12 +65,17 @@ const listedSoftware = z.strictObject({
   /** True if gradients are reduced in large buckets, false if tensor by tensor. */
   reducesInBuckets: z.boolean(),
   distributedOptimizer: z.boolean(),
-  /** True if parameters are sharded, and each layer is gathered for every pass (ZeRO-3). */
+  /**
+   * True if parameters are sharded, and each layer is gathered for every forward and backward pass (ZeRO-3).
+   */
   shardsParameters: z.boolean().optional(),
   /** The communication of sharded parameters, if it differs from other collectives of the program. */
   shardedParameters: z
     .strictObject({
-      /** The fraction of the bandwidth of other collectives that gathers and reductions of layers reach. */
+      /**
+       * The bandwidth that gathers and reductions of layers reach, as a fraction of the bandwidth of other
+       * collectives.
+       */
       linkFactor: constant,
       /** The fraction of the communication that computation can hide. */
       overlap: constant,
@@ -69,7 +86,7 @@ const listedSoftware = z.strictObject({
    * second matmul of a layer with the kernels between matmuls. Default: attention.
    */
   selectiveRecomputation: z.enum(['attention', 'alternate-matmuls']).optional(),
-  /** The layouts that the program supports. A search offers no others. */
+  /** The layouts that the program supports. A search offers only these layouts. */
   layouts: z.strictObject({
     /** Schedules of pipelines; empty if the program has no pipeline. */
     schedules: z.array(z.enum(['1f1b', 'interleaved'])),
@@ -95,7 +112,7 @@ export interface Profile {
   readonly software: SoftwareProfile;
 }
 
-/** A model of a GPU, with a program that has operation lists. */
+/** A model of a GPU, and a program that has operation lists. */
 export interface ListedProfile extends Profile {
   readonly hardware: GpuProfile;
   readonly software: ListedSoftware;
@@ -125,7 +142,7 @@ const wholeProfile = z
 /**
  * Checks a user's profile, an object parsed from JSON with `name`, `hardware` and `software`.
  *
- * @throws ConfigurationError `MTL_PROFILE` with the first key that is wrong
+ * @throws ConfigurationError `MTL_PROFILE`, which names the first wrong key
  */
 export function parseProfile(value: unknown, source = 'the profile'): Profile {
   const result = wholeProfile.safeParse(value);

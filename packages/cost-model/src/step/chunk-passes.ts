@@ -12,15 +12,15 @@ import type { Profile } from '../profiles/profile.js';
 import { noSeconds, operationsSeconds, type PassSeconds } from '../timing/operations-seconds.js';
 import type { StepOptions } from './layout.js';
 
-/** Operations that a pass repeats `times` times, such as the operations of a layer. */
+/** Operations that a forward or backward pass repeats `times` times, such as the operations of a layer. */
 interface RepeatedOperations {
   readonly times: number;
   readonly forward: readonly Operation[];
-  /** Operations of the backward pass, beginning with recomputed operations. */
+  /** Operations of the backward pass, including recomputed operations. */
   readonly backward: readonly Operation[];
 }
 
-/** The operations on one rank for the passes of one micro-batch on a model chunk. */
+/** The operations on one rank for the forward and backward pass of one micro-batch on a model chunk. */
 export type ChunkOperations = readonly RepeatedOperations[];
 
 /**
@@ -58,13 +58,16 @@ export function chunkOperations({ model, layout, profile }: StepOptions): ChunkO
   ]);
 }
 
-/** Seconds of the passes of one micro-batch on a model chunk, by kind of work. */
+/** Seconds that the forward and backward pass of one micro-batch on a model chunk take, by kind of work. */
 export interface ChunkPasses {
   readonly forward: PassSeconds;
   readonly backward: PassSeconds;
 }
 
-/** Returns the times of the passes of every chunk. Operations that several chunks share are timed once. */
+/**
+ * Returns how long the forward and backward pass of every chunk take. Operations that several chunks share
+ * are timed once.
+ */
 export function chunkPasses(chunks: readonly ChunkOperations[], profile: Profile): ChunkPasses[] {
   const known = new Map<RepeatedOperations, ChunkPasses>();
   const timePasses = (operations: RepeatedOperations): ChunkPasses => {

@@ -2,7 +2,7 @@ import { parameterCounts } from '../operations/model-size.js';
 import { collectiveSeconds, overlappedSeconds } from '../timing/collective-seconds.js';
 import { dataGroup, type StepOptions } from './layout.js';
 
-/** Seconds from the last pass of a step to its end, on the rank with the most parameters. */
+/** Seconds from the last backward pass of a step to its end, on the rank with the most parameters. */
 interface EndOfStep {
   /**
    * The reduction of gradients and the gathering of parameters: the time that does not overlap, and the
@@ -21,15 +21,15 @@ interface EndOfStep {
  */
 const optimizerBytes = { 2: 62, 4: 58 } as const;
 
-/** Number of parameter tensors of a layer: weights and biases of four matmuls and two layer norms. */
+/** How many parameter tensors a layer has: weights and biases of four matmuls and two layer norms. */
 const tensorsOfLayer = 12;
 
 /** The fraction of a bucketed reduction that remains after the backward pass. */
 const lastBucket = 0.05;
 
 /**
- * Returns the time after the passes. The communication of sharded parameters is in the passes
- * (`shardedPasses`).
+ * Returns the time between the last backward pass and the end of the step. The communication of sharded
+ * parameters counts in the passes instead (see `shardedPasses`).
  *
  * @param lastBackward - seconds of the backward passes of a micro-batch on a rank, which can overlap with a
  *   reduction
@@ -81,7 +81,8 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
 }
 
 /**
- * Returns the numbers of parameters on the rank that has the most, in total and in its part of an embedding.
+ * Returns the parameter counts of the rank with the most parameters, in total and for its part of an
+ * embedding.
  */
 function countParameters(
   model: StepOptions['model'],

@@ -14,7 +14,7 @@ import type { ListedProfile } from '../profiles/profile.js';
  * group consists of neighbours, then along the data axis, then along the pipeline.
  */
 export interface Layout {
-  /** Number of tensor-parallel ranks, which share every layer. */
+  /** The number of tensor-parallel ranks, over which every layer is sharded. */
   readonly tp: number;
   /** Number of stages of the pipeline. */
   readonly pp: number;
@@ -66,7 +66,7 @@ export function byAxis<Options extends StepOptions>(options: GivenStepOptions<Op
 /**
  * Rejects sizes that do not divide the model or the batch.
  *
- * @throws ConfigurationError `MTL_PLAN_LAYOUT` with the value, and the required divisor
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT`, whose message contains the value and the required divisor
  */
 export function checkLayout({ model, layout }: Pick<StepOptions, 'model' | 'layout'>): void {
   const { tp: t, pp: p, dp: d, numChunks: v = 1 } = layout;
@@ -108,7 +108,7 @@ export function checkLayout({ model, layout }: Pick<StepOptions, 'model' | 'layo
  * Returns the schedule of a layout.
  *
  * @throws ConfigurationError `MTL_PLAN_LAYOUT` for a schedule that splits the backward pass, because the
- *   operation lists have only whole passes; errors of `buildSchedule`
+ *   operation lists have only whole passes; the errors of `buildSchedule`
  */
 export function scheduleOfLayout(layout: Layout): PipelineSchedule {
   const { pp: numStages, numChunks = 1, microBatchSize, dp } = layout;

@@ -6,7 +6,7 @@ import type { ChunkPasses } from './chunk-passes.js';
 import { dataGroup, type StepOptions } from './layout.js';
 
 /**
- * Returns the time of a message from one stage to the next, with the activations of a micro-batch or their
+ * Returns how long a message from one stage to the next takes, with the activations of a micro-batch or their
  * gradients. With scatter/gather (Narayanan et al. 2021, section 4.1), each tensor-parallel rank sends its
  * part, and the receivers gather the parts. With sequence parallelism, they need only their parts.
  */
@@ -26,21 +26,21 @@ export function messageSeconds({ model, layout, profile }: StepOptions): number 
   return sending + collectiveSeconds({ collective: 'all-gather', bytes, group }, profile);
 }
 
-/** Seconds that sharded parameters add to the passes of a micro-batch on a chunk. */
+/** Seconds that sharded parameters add to the forward and backward pass of a micro-batch on a chunk. */
 interface ShardedPass {
   readonly forward: number;
   readonly backward: number;
 }
 
-/** Number of matrices of a layer. Each is gathered separately; smaller tensors are replicated. */
+/** How many matrices a layer has. Each is gathered separately; smaller tensors are replicated. */
 const matricesOfLayer = 4;
 
 /**
  * Returns the cost of sharded parameters (ZeRO-3). The forward and the backward pass gather each layer, and
- * the backward pass reduce-scatters its gradients. Together this is three times the size of the parameters
- * (Rajbhandari et al. 2020, section 7.2.2). The gather of the next layer overlaps with the computation of the
- * current one, so that a pass waits only for the part that takes longer, and for the part that the program
- * never overlaps. The cost is zero for programs with replicated parameters.
+ * the backward pass reduce-scatters its gradients. Together this transfers three times the size of the
+ * parameters (Rajbhandari et al. 2020, section 7.2.2). The gather of the next layer overlaps with the
+ * computation of the current layer, so that a pass waits only for the part that takes longer, and for the
+ * part that the program never overlaps. The cost is zero for programs with replicated parameters.
  */
 export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses[]): ShardedPass[] {
   const { model, layout, profile } = options;

@@ -7,10 +7,13 @@ import { ratesFor } from '../timing/measured-times.js';
 import { noSeconds, operationsSeconds, type PassSeconds, passSeconds } from '../timing/operations-seconds.js';
 import type { StepPrediction } from './predict-step-time.js';
 
-/** The operations on one rank for the passes of one micro-batch on a model chunk, by kind of pass. */
+/**
+ * The operations on one rank for the forward and backward passes of one micro-batch on a model chunk, by kind
+ * of pass.
+ */
 export type RecordedPasses = Readonly<Partial<Record<PassKind, readonly Operation[]>>>;
 
-/** Operations that the ranks of a pipeline stage run once a step. */
+/** Operations that the ranks of a pipeline stage run once per step. */
 export interface RecordedEnd {
   /** Norm, clipping and update, with collectives along axes other than the data axis. */
   readonly operations: readonly Operation[];
@@ -20,7 +23,7 @@ export interface RecordedEnd {
   readonly gather: DataCollectives;
 }
 
-/** A step as a dry run recorded it. */
+/** The operations of a step, as recorded by a dry run. */
 export interface RecordedStep {
   readonly schedule: PipelineSchedule;
   /** Passes of every chunk, in the order of the model. */
@@ -37,14 +40,14 @@ interface PredictRecordedOptions {
   /** Number of processes of the whole run. */
   readonly numProcesses: number;
   /**
-   * Number of threads of each process; the measured rates with the nearest number are used. Default: the
-   * measured number.
+   * Number of threads of each process; the measured rates with the nearest number of threads are used.
+   * Default: the measured number.
    */
   readonly numThreads?: number | undefined;
 }
 
 /**
- * Predicts the time of a training step by simulating its schedule, with the recorded operations of each
+ * Predicts how long a training step takes by simulating its schedule, with the recorded operations of each
  * chunk's passes and their times in the profile.
  *
  * @throws ConfigurationError `MTL_PROFILE` if ranks are on several machines and the profile has no link
@@ -114,7 +117,7 @@ type ChunkSeconds = Readonly<Record<PassKind, PassSeconds>>;
 
 const passKinds = ['F', 'B', 'I', 'W'] as const;
 
-/** Returns the times of the passes of every chunk. Recordings that several chunks share are timed once. */
+/** Returns how long the passes of every chunk take. Recordings that several chunks share are timed once. */
 function passesOfChunks(chunks: readonly RecordedPasses[], profile: Profile): ChunkSeconds[] {
   const known = new Map<readonly Operation[] | undefined, PassSeconds>([[undefined, noSeconds()]]);
   const { hardware } = profile;
@@ -141,7 +144,7 @@ function isSent({ placement }: PipelineSchedule, [from, to]: readonly [number, n
 interface EndSeconds extends Readonly<Record<CommunicationPart, number>> {
   readonly total: number;
   readonly optimizer: number;
-  /** Seconds of host time that occur once a step. */
+  /** Seconds of host time that occur once per step. */
   readonly host: number;
 }
 
@@ -175,7 +178,7 @@ function secondsOfEnd(
   return { ...parts, total: Object.values(parts).reduce((total, part) => total + part, 0) };
 }
 
-/** Sums the times of the passes of all ranks and micro-batches. */
+/** Sums the seconds that the passes of all ranks and micro-batches take. */
 function totalOfPasses(schedule: PipelineSchedule, chunks: readonly ChunkSeconds[]): PassSeconds {
   const total = noSeconds();
   const counts = new Map<PassSeconds, number>();
@@ -194,7 +197,7 @@ function scaled(seconds: PassSeconds, factor: number): PassSeconds {
   return Object.fromEntries(entries) as unknown as PassSeconds;
 }
 
-/** Collectives of data-parallel ranks, which may overlap with passes. */
+/** Collectives of data-parallel ranks, which may overlap with forward and backward passes. */
 interface DataCollectives {
   readonly operations: readonly CollectiveOperation[];
   readonly isOverlapped: boolean;
@@ -207,8 +210,8 @@ interface DataCollectives {
 const lastBucket = ({ length }: readonly unknown[]): number => (length > 1 ? 1 / length : 0.05);
 
 /**
- * Returns the seconds that collectives add to passes of `behind` seconds: the time that does not overlap, and
- * the slowdown by the overlapped part.
+ * Returns the seconds that collectives add to forward or backward passes that take `behind` seconds: the time
+ * that does not overlap, and the slowdown by the overlapped part.
  */
 export function exposedSeconds(
   { operations, isOverlapped }: DataCollectives,

@@ -89,7 +89,7 @@ describe('predictStepTime', () => {
     const communication = predict(0.5, 1e-9) - none;
     // half of the bandwidth takes twice the time, which nothing hides
     expect(predict(0.25, 1e-9)).toBeCloseTo(none + 3 * communication, 6);
-    // what is hidden is at most the computation, and costs a part of it
+    // the hidden time is at most the time of the computation, and hiding costs a part of it
     expect(none - all).toBeGreaterThan(0);
     expect(none - all).toBeLessThan(none - communication);
     const half = predict(1, 0.5);

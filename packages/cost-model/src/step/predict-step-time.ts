@@ -6,7 +6,9 @@ import { endOfStep } from './end-of-step.js';
 import { byAxis, checkLayout, type GivenStepOptions, type StepOptions, scheduleOfLayout } from './layout.js';
 import { messageSeconds, shardedPasses } from './pass-communication.js';
 
-/** Seconds of a step by kind of work, as the mean over ranks. The sum is the time of the step. */
+/**
+ * Seconds that a step takes, by kind of work, as the mean over ranks. The sum is the duration of the step.
+ */
 export interface StepBreakdown extends PassSeconds {
   /** Seconds for which ranks wait for other stages. */
   bubble: number;
@@ -29,10 +31,11 @@ export interface StepPrediction {
 }
 
 /**
- * Predicts the time of a training step by simulating its schedule, with the operations of each chunk's passes
- * and their times in the profile.
+ * Predicts how long a training step takes by simulating its schedule, with the operations of each chunk's
+ * passes and their times in the profile.
  *
- * @throws ConfigurationError `MTL_PLAN_LAYOUT` for sizes that do not divide; the errors of `buildSchedule`
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT` for sizes that do not divide the model or the batch; the
+ *   errors of `buildSchedule`
  */
 export function predictStepTime(given: GivenStepOptions<PredictOptions>): StepPrediction {
   const options = byAxis(given);

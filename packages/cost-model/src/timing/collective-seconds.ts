@@ -10,9 +10,9 @@ type MeasuredCommunication = Pick<CollectiveOperation, 'bytes' | 'collective'> &
 };
 
 /**
- * Returns the measured time of a collective or a message within a machine; undefined without measurements.
- * If the group has another size than the measured one, the time is scaled by (n - 1) / n, the fraction of the
- * bytes that a rank sends.
+ * Returns the measured time of a collective or a message within a machine; undefined without measurements. If
+ * the size n of the group differs from the measured size, the time is scaled by `(n - 1) / n`, the fraction
+ * of the bytes that a rank sends.
  */
 function measuredSeconds(
   { collective, bytes, group }: MeasuredCommunication,
@@ -30,15 +30,15 @@ function measuredSeconds(
 }
 
 /**
- * Returns the time of a collective. A ring transfers (n - 1) / n of the bytes for an all-gather or a
- * reduce-scatter, and twice that for an all-reduce. Between nodes, the ranks of a group on one node share
- * their adapters.
+ * Returns the time of a collective. A ring transfers `(n - 1) / n` of the bytes for an all-gather or a
+ * reduce-scatter, and twice this amount for an all-reduce. Between nodes, the ranks of a group on one node
+ * share their adapters.
  *
  * In an all-to-all, each rank sends a part to every other rank. Within a node, it transfers the same number
  * of bytes as an all-gather. Between nodes, all ranks of a node send their parts for other nodes at once, and
  * parts are not forwarded.
  *
- * Messages to neighbours take the time of the slowest one. Between nodes, one message leaves each node,
+ * Messages to neighbours take the time of the slowest message. Between nodes, one message leaves each node,
  * through one adapter.
  */
 export function collectiveSeconds(
@@ -69,7 +69,7 @@ export function collectiveSeconds(
 }
 
 /**
- * Returns the link within a node or between nodes.
+ * Returns the link within a node if `isInside` is true, otherwise the link between nodes.
  *
  * @throws ConfigurationError `MTL_PROFILE` for a profile in which no link between nodes was measured
  */

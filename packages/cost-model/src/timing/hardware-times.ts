@@ -5,7 +5,8 @@ import { measuredTimes, type OperationTimes } from './measured-times.js';
 const known = new WeakMap<HardwareProfile, OperationTimes>();
 
 /**
- * Returns the times of operations for a profile. Of measured rates, the first entry is used; see `ratesFor`.
+ * Returns functions that compute how long operations take on a profile's hardware. If the profile has
+ * measured rates, the first entry is used (see `ratesFor`).
  */
 export function hardwareTimes(hardware: HardwareProfile): OperationTimes {
   const times =
@@ -15,7 +16,7 @@ export function hardwareTimes(hardware: HardwareProfile): OperationTimes {
   return times;
 }
 
-/** Returns the times from the model of a GPU. */
+/** Returns operation times that are computed from a GPU's profile. */
 function gpuTimes(hardware: GpuProfile): OperationTimes {
   const { memory, matmul, attention, kernelStartSeconds } = hardware;
   const start = kernelStartSeconds.value;
@@ -32,14 +33,14 @@ function gpuTimes(hardware: GpuProfile): OperationTimes {
 }
 
 /**
- * The numbers of parts into which a matmul's depth may be split if its tiles do not use all multiprocessors.
+ * The counts of parts into which a matmul's depth may be split if its tiles do not use all multiprocessors.
  */
 const splits = [1, 2, 4, 8];
 
 /**
- * Returns the time of a matmul. Its result is divided into tiles; each multiprocessor computes one
- * at a time, so that there is an integral number of waves. The best of the library's tiles is used. The time
- * is at least the time to transfer operands and result.
+ * Returns the time of a matmul. Its result is divided into tiles; each multiprocessor computes one tile at a
+ * time, so that there is an integral number of waves. The best of the library's tiles is used. The time is at
+ * least the time to transfer operands and result.
  */
 export function matmulSeconds(
   operation: MatmulOperation,
@@ -67,7 +68,7 @@ export function matmulSeconds(
   return best + kernelStartSeconds.value;
 }
 
-/** Returns the bytes that a matmul reads and writes, each operand once. */
+/** Returns the number of bytes that a matmul reads and writes, counting each operand once. */
 export function matmulBytes({
   batch,
   rows,

@@ -13,7 +13,7 @@ const ridge = 0.02;
  */
 export function localRegression(points: readonly RegressionPoint[], position: readonly number[]): number {
   const numColumns = position.length + 1;
-  // the normal equations for the offset and the slopes, with their right-hand side in the last column
+  // the normal equations for the offset and the slopes; the last column is their right-hand side
   const rows = Array.from({ length: numColumns }, () => new Float64Array(numColumns + 1));
   const differences = points.map((point) => point.position.map((each, axis) => each - position[axis]!));
   const weights = differences.map(
@@ -58,7 +58,7 @@ function solve(rows: readonly Float64Array[]): number[] {
   return solution;
 }
 
-/** The measured time for a number of bytes. */
+/** The seconds that were measured for a number of bytes. */
 interface BytesPoint {
   readonly bytes: number;
   readonly seconds: number;
@@ -66,8 +66,8 @@ interface BytesPoint {
 
 /**
  * Returns the seconds for a number of bytes. Between two points, logarithms are interpolated linearly. Below
- * the smallest point, the result is this point's time. Above the largest point, it is proportional to the
- * bytes.
+ * the smallest point, the result is this point's time. Above the largest point, the result is proportional to
+ * the bytes.
  */
 export function secondsOfBytes(points: readonly BytesPoint[], bytes: number): number {
   const sorted = [...points].sort((a, b) => a.bytes - b.bytes);

@@ -6,7 +6,7 @@ import { operationsSeconds, passSeconds } from './operations-seconds.js';
 
 const constant = (value: number) => ({ value, source: 'test' });
 const link = { bytesPerSecond: constant(1e10), efficiency: constant(1), latencySeconds: constant(1e-5) };
-/** Makes rates in which each of two processes is half as fast as a single one. */
+/** Makes rates in which each of two processes is half as fast as a single process. */
 const rates = (numProcesses: number) => ({
   numProcesses,
   numThreads: 2 / numProcesses,

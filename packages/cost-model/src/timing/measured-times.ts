@@ -91,9 +91,9 @@ export function ratesFor(
 }
 
 /**
- * Returns the entry for an operation. The first of these that exists is used: its own entry, its entry with
- * another variant, the entry of its kind in the same dtype, its entry in another dtype, or the first entry of
- * its kind.
+ * Returns the entry for an operation. The first of these that exists is used: its own entry, its entry with a
+ * different variant, the entry of its kind in the same dtype, its entry in a different dtype, or the first
+ * entry of its kind.
  */
 function findEntry<Each extends Entry>(entries: readonly Each[], operation: Named, kind: string): Each {
   const { name, dtype = 'fp32', variant } = operation;

@@ -6,8 +6,8 @@ import { hardwareTimes } from './hardware-times.js';
 import type { OperationTimes } from './measured-times.js';
 
 /**
- * Seconds of a pass by kind of work. Communication, by axis, is the time that does not overlap, and the
- * slowdown by the overlapped part.
+ * Seconds that a forward or backward pass takes, by kind of work. The communication along an axis counts with
+ * the time that does not overlap with computation, plus the slowdown caused by the overlapped part.
  */
 export interface PassSeconds extends Record<CommunicationPart, number> {
   matmuls: number;
@@ -36,7 +36,7 @@ export function passSeconds(seconds: PassSeconds): number {
   return Object.values(seconds).reduce((sum: number, value: number) => sum + value, 0);
 }
 
-/** A started collective, with the seconds that remain. */
+/** A collective that has been started, and how many seconds of it remain. */
 interface RunningCollective {
   readonly id: number;
   readonly collective: CollectiveOperation;
@@ -44,8 +44,9 @@ interface RunningCollective {
 }
 
 /**
- * Simulates the time of a pass. Collectives that were started overlap with computation. The collectives of a
- * group run in sequence, those of different groups at the same time, as their communicators do.
+ * Simulates how long a forward or backward pass takes. Collectives that were started overlap with
+ * computation. The collectives of one group run in sequence; collectives of different groups run at the same
+ * time, because the groups have separate communicators.
  */
 class PassClock {
   readonly seconds = noSeconds();
@@ -111,7 +112,7 @@ class PassClock {
     this.seconds[communicationPart(group.axis)] += seconds;
   }
 
-  /** Waits for a collective. A collective that another pass started has ended by then. */
+  /** Waits for a collective. A collective that an earlier pass started has already ended. */
   #wait(id: number): void {
     const queue = [...this.#queues.values()].find((each) => each.some((running) => running.id === id));
     const last = queue?.findIndex((running) => running.id === id) ?? -1;
@@ -125,7 +126,10 @@ class PassClock {
   }
 }
 
-/** Runs the collectives of a queue for some seconds. `onRun` gets each collective with its seconds. */
+/**
+ * Runs the collectives of a queue for `seconds` seconds. `onRun` receives each collective and the seconds
+ * that it ran.
+ */
 function advance(
   queue: readonly RunningCollective[],
   seconds: number,

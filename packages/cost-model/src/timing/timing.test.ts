@@ -36,7 +36,8 @@ describe('matmulSeconds', () => {
     const wave = matmulSeconds(matmul(256 * 9, 128 * 12, 8192), oneTile) - start;
     const more = matmulSeconds(matmul(256 * 9, 128 * 13, 8192), oneTile) - start;
     expect(more / wave).toBeCloseTo(2, 10);
-    // a wave of 108 tiles at the peak rate times the efficiency, with the start and end of a tile
+    // the time of a wave of 108 tiles is its FLOPs, including the start and end of each tile, divided by the
+    // peak rate times the efficiency
     const flops = 2 * 256 * 108 * 128 * (8192 + hardware.matmul.tileOverheadDepth.value);
     expect(wave).toBeCloseTo(flops / (312e12 * hardware.matmul.efficiency.value), 12);
   });

@@ -19,7 +19,7 @@ async function readLine(line: string) {
 
 const template = (text: string): ChatTemplate => new ChatTemplate({ name: 'chat.jinja', text });
 
-/** Returns the texts of a line that the assistant learns. */
+/** Returns the parts of a line's rendered text that the assistant learns. */
 async function learnt(line: object, text: string, endOfTurn = '<e>'): Promise<readonly string[]> {
   const conversation = await readLine(JSON.stringify(line));
   const { text: whole, spans } = assistantSpans({ conversation, template: template(text), endOfTurn });
@@ -163,7 +163,7 @@ describe('what a line has', () => {
     } = await readLine(`{"messages": [{"role": "user", "content": "q"}, ${call}], "tools": ${tools}}`);
     const text =
       '{{ messages[1].tool_calls[0].arguments | tojson }} {{ messages[1].tool_calls[0].arguments.x }} {{ tools }}';
-    // the expected texts are the texts that Python's json.loads and Jinja produce
+    // the expected strings are the strings that Python's json.loads and Jinja produce
     expect(template(text).render({ messages, tools: read, where }).text).toBe(
       '{"id": 1610521604143693812, "x": 2.0, "y": 1e-07, "10": 1, "9": -0.0, "big": 1e+22, "__proto__": null} 2.0 ' +
         "[{'10': 1.0, '9': 123456789012345678901}]",

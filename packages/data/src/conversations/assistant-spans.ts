@@ -17,7 +17,7 @@ interface AssistantSpansOptions {
   readonly template: ChatTemplate;
   /** The text of the special token that ends an answer. Text after it does not belong to the assistant. */
   readonly endOfTurn: string | undefined;
-  /** The end of an answer. Only for templates that write nothing after an answer. */
+  /** The end of an answer. Given only for templates that write nothing after an answer. */
   readonly unwritten?: UnwrittenEnd | undefined;
 }
 
@@ -31,7 +31,7 @@ export interface AssistantText {
  * Finds the spans of learnt answers in the text of a conversation. If the template marks answers with `{%
  * generation %}`, these marks are the spans. Otherwise, an answer is the text that its message adds to the
  * text of the earlier messages, from the generation prompt to the end of the turn. If later messages change
- * the text of earlier messages, the answer is searched in the text of the whole conversation.
+ * the text of earlier messages, the answer is searched for in the text of the whole conversation.
  *
  * @throws DataError MTL_DATA_CONVERSATION if the text of an answer cannot be located, for example because the
  *   template omits it; MTL_CHAT_TEMPLATE
@@ -46,8 +46,8 @@ export function assistantSpans(given: AssistantSpansOptions): AssistantText {
 }
 
 /**
- * Extends each answer by the marker of the next turn, because this marker ends the answer. Appends an end to
- * the last answer.
+ * Extends each answer by the marker of the next turn, because this marker ends the answer. If the last
+ * message is an answer, appends `unwritten.appended` to it.
  */
 function withEnds(
   found: AssistantText,
@@ -142,15 +142,13 @@ interface AnswerInWholeOptions {
 
 // made-up words that occur in no answer; their first characters differ, and so do their last characters
 const words = ['gxqvzwk', 'kwzvqxg'];
-/**
- * The number of characters before an answer's header, and before its generation prompt, that are compared.
- */
+/** How many characters are compared before an answer's header, and before its generation prompt. */
 const comparedBefore = 16;
 
 /**
- * Finds an answer in the text of a conversation, for a template that changes earlier messages when other
+ * Finds an answer in the text of a conversation, for a template that changes earlier messages when further
  * messages follow (for example, by omitting their reasoning). To find the answer, its content is replaced by
- * other words: the text then changes only at the answer. The answer begins after its generation prompt, or
+ * made-up words: the text then changes only at the answer. The answer begins after its generation prompt, or
  * after the part of the prompt that the text contains. It ends with the text that would follow the content if
  * the answer were the last message. Returns undefined unless the text has exactly one such span.
  */
@@ -170,7 +168,7 @@ function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
   return { start, end: content.end + tail.length };
 }
 
-/** Returns the message with replaced content. Its reasoning, if any, is also replaced. */
+/** Returns the message with its content replaced by `word`. Its reasoning, if any, is also replaced. */
 function withContent(message: ChatMessage, word: string): ChatMessage {
   const thoughts = ['reasoning_content', 'reasoning', 'thinking'].filter(
     (name) => typeof message[name] === 'string' && message[name] !== '',
@@ -178,7 +176,7 @@ function withContent(message: ChatMessage, word: string): ChatMessage {
   return { ...message, content: word, ...Object.fromEntries(thoughts.map((name) => [name, word])) };
 }
 
-/** Returns the span of a text that differs from all other texts; undefined if any other text is equal. */
+/** Returns the span in which `text` differs from all `others`; undefined if `others` contains `text`. */
 function changed(text: string, others: readonly string[]): TextSpan | undefined {
   if (others.includes(text)) return undefined;
   const start = Math.min(...others.map((other) => commonStart(text, other)));
@@ -199,8 +197,8 @@ function commonEnd(one: string, other: string): number {
 }
 
 /**
- * Returns the start of the answer, which is where its header ends. `content` is the position of the answer's
- * content.
+ * Returns the position at which the answer starts, where its header ends. `content` is the position of the
+ * answer's content.
  */
 function endOfHeader(
   { messages, index, whole, render }: AnswerInWholeOptions,
@@ -236,7 +234,10 @@ function findTail(
   return content === undefined ? undefined : upToEnd(through.slice(content.end), endOfTurn);
 }
 
-/** Returns a text up to and including the token that ends a turn, if only white space follows the token. */
+/**
+ * Returns `text` up to and including the token that ends a turn, if only white space follows the token;
+ * otherwise the whole text.
+ */
 function upToEnd(text: string, endOfTurn: string | undefined): string {
   if (endOfTurn === undefined) return text;
   const end = text.lastIndexOf(endOfTurn);

@@ -13,7 +13,7 @@ export function chatTokens(tokenizer: Tokenizer, text: string): Int32Array | num
     .flatMap((part, index) => [...(index === 0 ? [] : [tokenizer.eod]), ...tokenizer.encode(part)]);
 }
 
-/** The tokens of a text, with a mark for each token that is in a span. */
+/** The tokens of a text, and a mark for each token that is in a span. */
 interface TokensInSpans {
   readonly tokens: ArrayLike<number>;
   /** 1 for each token in a span, else 0. */
@@ -46,9 +46,9 @@ export function tokensInSpans({ text, spans }: AssistantText, tokenizer: Tokeniz
 
 /** A position between two characters, expressed as positions in the tokens of the whole text. */
 interface Place {
-  /** The number of tokens that end before this position. */
+  /** How many tokens end before this position. */
   readonly count: number;
-  /** The number of tokens up to this position, including a token that the position splits. */
+  /** How many tokens there are up to this position, including a token that the position splits. */
   readonly through: number;
 }
 

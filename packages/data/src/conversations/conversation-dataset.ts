@@ -21,7 +21,7 @@ export interface PackedConversations {
    * conversation.
    */
   readonly offsets: Float64Array;
-  /** int32 [N]: the numbers of the conversations, sorted by row. */
+  /** int32 [N]: the indices of the conversations, sorted by row. */
   readonly order: Int32Array;
   /** int32 [R + 1]: the index in `order` of each row's start, and the end of the last row. */
   readonly rowOffsets: Int32Array;
@@ -87,7 +87,7 @@ export class ConversationDataset implements SampleDataset {
     return assembleBatch(this, [sample]);
   }
 
-  /** Returns the numbers of the sample's conversations, counted from 0 within this dataset. */
+  /** Returns the indices of the sample's conversations within this dataset. */
   listDocuments(sample: number): SampleDocuments {
     const { order, rowOffsets } = this.description;
     const conversations = order.subarray(rowOffsets[sample] ?? 0, rowOffsets[sample + 1] ?? 0);

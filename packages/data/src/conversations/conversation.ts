@@ -6,9 +6,9 @@ export interface Conversation {
   readonly messages: readonly ChatMessage[];
   /** JSON Schemas of the functions that the assistant may call. */
   readonly tools?: readonly unknown[] | undefined;
-  /** The number of context messages at the start. Answers in these messages are not learnt. */
+  /** The number of messages at the start that are only context. Answers in these messages are not learnt. */
   readonly numGiven: number;
-  /** The origin of the conversation, for messages: `chats.jsonl, line 3`. */
+  /** The origin of the conversation, for error messages: `chats.jsonl, line 3`. */
   readonly where: string;
 }
 

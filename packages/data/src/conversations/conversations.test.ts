@@ -60,7 +60,7 @@ describe('conversations of a file', () => {
     expect(decodeText(labels.filter((_, at) => lossMask[at] === 1))).toBe('you|b|');
     expect([...positionIds]).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 0, 1, 2]);
     expect([...keyStart!]).toEqual([...Array(8).fill(0), ...Array(5).fill(8), ...Array(3).fill(13)]);
-    // an empty sample that only fills up a batch
+    // this sample is empty and only fills up a batch
     expect(dataset.sample(1).lossMask.every((one) => one === 0)).toBe(true);
     expect([...dataset.sample(1).keyStart!]).toEqual(Array(16).fill(0));
   });

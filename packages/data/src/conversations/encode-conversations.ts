@@ -24,27 +24,27 @@ interface EncodeConversationsOptions {
   readonly long: LongConversationRule;
 }
 
-/** The numbers of conversations that were encoded, changed or omitted. */
+/** Counts of the conversations that were encoded, changed or omitted. */
 export interface ConversationCounts {
   /** Number of conversations that were read. */
   read: number;
-  /** The number of conversations that were truncated to the length of a sample. */
+  /** How many conversations were truncated to the length of a sample. */
   truncated: number;
-  /** The number of conversations that were omitted because they are longer than a sample. */
+  /** How many conversations were omitted because they are longer than a sample. */
   dropped: number;
   /**
-   * The number of conversations that were omitted because they have no learnt token, for example because the
-   * text was truncated before the first answer.
+   * How many conversations were omitted because they have no learnt token, for example because the text was
+   * truncated before the first answer.
    */
   withoutAnswer: number;
-  /** Conversations with an answer that begins or ends inside a token. */
+  /** How many conversations have an answer that begins or ends inside a token. */
   splitTokens: number;
   /**
-   * The number of complete conversations whose learnt tokens include no special token. From these
+   * How many complete conversations have no special token among their learnt tokens. From these
    * conversations, the model does not learn to end its answers.
    */
   withoutEnd: number;
-  /** The number of tokens in the conversations that are kept. */
+  /** How many tokens the kept conversations have. */
   tokens: number;
   /** Number of learnt tokens. */
   learnt: number;
@@ -53,7 +53,7 @@ export interface ConversationCounts {
 /**
  * Encodes conversations as tokens, and marks the assistant's tokens.
  *
- * @throws DataError MTL_DATA_CONVERSATION, MTL_CHAT_TEMPLATE naming the conversation
+ * @throws DataError MTL_DATA_CONVERSATION, MTL_CHAT_TEMPLATE, whose messages name the conversation
  */
 export async function encodeConversations(
   options: EncodeConversationsOptions,

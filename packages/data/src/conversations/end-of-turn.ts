@@ -9,7 +9,7 @@ import { directoryOfTokenizer } from './find-chat-template.js';
 export interface EndOfTurn {
   readonly token: number;
   readonly text: string;
-  /** The end of an answer. Only for templates that write nothing after an answer. */
+  /** The end of an answer. Given only for templates that write nothing after an answer. */
   readonly unwritten?: UnwrittenEnd;
 }
 
@@ -19,7 +19,7 @@ const answer = 'gxqvzwk';
 /**
  * Returns the special token with which a chat template ends an answer of the assistant, such as `<|im_end|>`.
  * For a template without such a token, returns the token that begins the user's next turn, or the end-of-text
- * token in the tokenizer's generation_config.json. Undefined if nothing ends an answer.
+ * token in the tokenizer's generation_config.json. Returns undefined if nothing ends an answer.
  *
  * @throws DataError MTL_DATA_TOKENIZER for a generation_config.json that cannot be read
  */
@@ -55,7 +55,8 @@ export function endOfTurn(template: ChatTemplate, tokenizer: Tokenizer): EndOfTu
 }
 
 /**
- * Returns the text that a template writes after an answer, up to the end of the text or to the next message.
+ * Returns the text that a template writes after an answer, up to the next message or the end of the
+ * conversation.
  */
 function textBehindAnswer(template: ChatTemplate, next?: ChatMessage): string | undefined {
   const messages = [
@@ -75,7 +76,7 @@ function textBehindAnswer(template: ChatTemplate, next?: ChatMessage): string | 
   return at < 0 ? undefined : text.slice(at + answer.length);
 }
 
-/** Returns the special token at the start of a text, after optional white space. */
+/** Returns the special token at the start of `text`, after optional white space. */
 function firstSpecial(text: string, tokenizer: Tokenizer): { token: number; text: string } | undefined {
   const after = text.trimStart();
   const [token] = after === '' ? [] : chatTokens(tokenizer, after);

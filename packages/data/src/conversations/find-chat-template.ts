@@ -7,7 +7,7 @@ import { endOfText, type Tokenizer, type TokenizerOptions } from '@mtl/tokenizer
 
 /**
  * Returns the chat template of a tokenizer: the file that its options name, or a file next to its
- * tokenizer.json (`openChatTemplate` of @mtl/chat-templates).
+ * tokenizer.json (see `openChatTemplate` of @mtl/chat-templates).
  *
  * @throws DataError MTL_CHAT_TEMPLATE if the tokenizer has no template, or an unusable template
  */
@@ -27,7 +27,8 @@ export function readChatTemplate(tokenizer: ChatTokenizer): ChatTemplate {
 type ChatTokenizer = Pick<Tokenizer, 'options' | 'specialIds' | 'specialTokens' | 'eod' | 'decode'>;
 
 /**
- * Like `readChatTemplate`, but returns undefined if the tokenizer has no template.
+ * Returns the chat template of a tokenizer like `readChatTemplate`, but returns undefined if the tokenizer
+ * has no template.
  *
  * @throws DataError MTL_CHAT_TEMPLATE for a template that cannot be read or used
  */

@@ -54,7 +54,7 @@ export interface ConversationDatasets {
 /**
  * Reads, encodes and packs the conversations of a fine-tuning run.
  *
- * @throws as `encodeConversations`
+ * @throws the errors of `encodeConversations`
  */
 export async function conversationDatasets(
   options: ConversationDatasetsOptions,

@@ -9,10 +9,10 @@ const forms =
 
 /**
  * Streams the conversations of a file of JSON lines, or of a file with one JSON array (decompressed if the
- * name ends in .gz); blank lines are skipped.
+ * name ends in .gz). Blank lines are skipped.
  *
  * A line has `messages`, or `prompt` and `completion`. `prompt` and `completion` are lists of messages, or
- * texts (a user's message and the answer). The prompt is not learnt. A message with `"weight": 0` or
+ * strings (a user's message and the answer). The prompt is not learnt. A message with `"weight": 0` or
  * `"train": false` is not learnt either. Both forms may have `tools`. Lines in the formats of ShareGPT and
  * Alpaca are converted by `withMessages`.
  *
@@ -20,7 +20,8 @@ const forms =
  * map with its keys in the original order, an integer beyond 2^53 is a bigint, and an integer that is written
  * as a float (`2.0`) is a `PythonFloat`.
  *
- * @throws DataError MTL_DATA_CONVERSATION with the line; MTL_DATA_CORPUS for a file that cannot be read
+ * @throws DataError MTL_DATA_CONVERSATION, whose message names the line; MTL_DATA_CORPUS for a file that
+ *   cannot be read
  */
 export async function* readConversations(path: string): AsyncGenerator<Conversation, void, undefined> {
   checkIsJson(path);
@@ -124,8 +125,8 @@ function findProblem(message: unknown): string | undefined {
 }
 
 /**
- * Returns the list of tools. Also accepts the list's JSON text, because tables of texts store lists in this
- * form.
+ * Returns the list of tools. Also accepts the list as a JSON string, because tables whose cells are strings
+ * store lists in this form.
  */
 function readTools(
   { tools }: Readonly<Record<string, unknown>>,

@@ -172,7 +172,7 @@ describe('prepareDataset', () => {
 });
 
 describe('readLineBatches', () => {
-  /** The lines of all batches, and the number of batches. */
+  /** Returns the lines of all batches, and the number of lines in each batch. */
   async function readBatches(options: Parameters<typeof readLineBatches>[0]) {
     const batches: number[] = [];
     const lines: (readonly [number, string])[] = [];

@@ -29,7 +29,7 @@ export function placeInCorpus(at: {
   );
 }
 
-/** Returns an error about a corpus file, with the line (counted from 1) that caused it. */
+/** Returns an error about a corpus file. Its message names the line (counted from 1) that caused it. */
 export function corpusError(options: {
   readonly path: string;
   readonly line?: number | undefined;
@@ -40,7 +40,7 @@ export function corpusError(options: {
   readonly cause?: unknown;
   /** True for an error about a line or row that can be skipped. */
   readonly isBadLine?: boolean;
-  /** The keys or columns that contain texts, if the requested key does not. */
+  /** The keys or columns that contain texts, if the requested key does not contain a text. */
   readonly keys?: readonly string[];
   /** The existing key that the user probably meant. */
   readonly nearestKey?: string | undefined;

@@ -67,7 +67,7 @@ type CorpusFormat = 'json lines' | 'plain text' | 'parquet';
 /** The file names for which `corpusFormat` has a format, for help texts and errors. */
 export const corpusFileNames = '.txt, .text, .md, .jsonl, .json, .ndjson (each also with .gz) or .parquet';
 
-/** Returns the format of a corpus file, given its name; undefined for other names. */
+/** Returns the format of a corpus file, given its name; undefined if the name belongs to no corpus format. */
 function corpusFormat(path: string): CorpusFormat | undefined {
   const name = path.toLowerCase();
   if (name.endsWith('.parquet')) return 'parquet';
@@ -83,11 +83,13 @@ export interface ReadDocumentsOptions {
    * `.json`, `.ndjson`), optionally followed by `.gz`.
    */
   readonly path: string;
-  /** The key of the text in JSON lines, or the Parquet column (default "text"). */
+  /** The key of the text in JSON lines, or the Parquet column. Default: "text". */
   readonly jsonKey?: string | undefined;
-  /** The definition of a document in plain text (default "paragraph": blank lines separate documents). */
+  /**
+   * The definition of a document in plain text. Default: "paragraph", where blank lines separate documents.
+   */
   readonly textDocuments?: PlainTextDocuments;
-  /** Receives the bytes of the file read so far. */
+  /** Receives the number of bytes of the file read so far. */
   readonly onBytes?: ((bytes: number) => void) | undefined;
   /**
    * Receives the error about each line, element or row without usable text, which is then skipped. In plain

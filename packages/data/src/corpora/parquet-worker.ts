@@ -3,11 +3,12 @@ import type { DataError, ErrorMessage } from '@mtl/errors';
 import { packWorkerError } from '../files/worker-thread.js';
 import { readTextColumn } from './parquet/read-text-column.js';
 
-// The amount of text in a message between threads: large enough that the cost of a message is negligible.
+// The number of characters in a message between threads: large enough that the cost of a message is
+// negligible.
 const batchCharacters = 1 << 18;
 const batchTexts = 4096;
 
-/** The initial data of the thread. Afterwards, each message to the thread requests another batch. */
+/** The initial data of the thread. Afterwards, each message to the thread requests the next batch. */
 export interface ParquetWorkerData {
   readonly path: string;
   readonly key: string;

@@ -39,26 +39,29 @@ interface PrepareDatasetOptions {
    */
   readonly inputs: readonly string[];
   /**
-   * The dataset is `{outputPrefix}_{jsonKey}_document.bin` and `.idx`, or `..._sentence` with
-   * `splitSentences`.
+   * The dataset is `{outputPrefix}_{jsonKey}_document.bin` and `.idx`, or `..._sentence` if `splitSentences`
+   * is true.
    */
   readonly outputPrefix: string;
   /** A tokenizer, or its options. Worker threads need the options. */
   readonly tokenizer: Tokenizer | TokenizerOptions;
-  /** The key of the text in JSON lines, or the Parquet column (default "text"). */
+  /** The key of the text in JSON lines, or the Parquet column. Default: "text". */
   readonly jsonKey?: string;
-  /** The definition of a document in plain text (default "paragraph"). */
+  /** The definition of a document in plain text. Default: "paragraph". */
   readonly textDocuments?: PlainTextDocuments;
   /** True to append the end-of-document token to every document that has tokens. */
   readonly appendEod?: boolean;
-  /** True to make a sequence of every sentence, as BERT's datasets require (default: of every document). */
+  /**
+   * True if every sentence becomes a sequence, as BERT's datasets require. Default: every document becomes a
+   * sequence.
+   */
   readonly splitSentences?: boolean;
-  /** The language of the sentences, a BCP 47 tag (default "en"). */
+  /** The language of the sentences, a BCP 47 tag. Default: "en". */
   readonly sentenceLocale?: string;
   /**
-   * The number of worker threads. Default: one per processor, 0 for a small corpus. With 0, this thread
-   * tokenizes documents. Documents of more than 262,144 characters are always tokenized in a worker thread,
-   * which can be terminated.
+   * The number of worker threads. Default: one per processor, 0 for a small corpus. If it is 0, this thread
+   * tokenizes the documents. Documents of more than 262,144 characters are always tokenized in a worker
+   * thread, which can be terminated.
    */
   readonly workers?: number;
   /**
@@ -68,7 +71,7 @@ interface PrepareDatasetOptions {
   readonly skipBadLines?: boolean;
   /** True to replace an existing dataset with the same prefix. Default: an existing dataset is an error. */
   readonly overwrite?: boolean;
-  /** This function is called after each batch of documents. */
+  /** Called after each batch of documents. */
   readonly onProgress?: (progress: PrepareProgress) => void;
   /**
    * Aborting this signal deletes the unfinished dataset, and the preparation fails with the signal's reason.
@@ -78,9 +81,9 @@ interface PrepareDatasetOptions {
 
 /** Counts and paths of the dataset that was written. */
 export interface PrepareSummary extends IndexedDatasetSummary {
-  /** The number of documents without tokens. They are written as empty documents, as in Megatron. */
+  /** How many documents have no tokens. They are written as empty documents, as in Megatron. */
   readonly numEmptyDocuments: number;
-  /** The number of skipped lines and rows without usable text. */
+  /** How many lines and rows without usable text were skipped. */
   readonly numBadLines: number;
   /** The error about the first bad line. */
   readonly firstBadLine: DataError | undefined;
@@ -236,7 +239,7 @@ async function* readBatches(
   if (batch.length > 0) yield batch;
 }
 
-/** Starts work on up to `atMost` items ahead, and finishes the items in order. */
+/** Starts up to `atMost` items in advance, and finishes the items in order. */
 async function forEachInOrder<I, O>(options: {
   batches: AsyncIterable<I>;
   start: (item: I) => Promise<O>;

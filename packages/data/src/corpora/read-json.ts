@@ -64,8 +64,8 @@ interface JsonRecord {
 }
 
 /**
- * Streams the records of a JSON file: each non-blank line of JSON lines, or each element of a JSON array.
- * Memory: one record.
+ * Streams the records of a JSON file: each non-blank line of JSON lines, or each element of a JSON array. At
+ * most one record is in memory.
  *
  * @throws DataError MTL_DATA_CORPUS for a file that cannot be read, or an array that does not end
  */

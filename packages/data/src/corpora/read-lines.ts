@@ -23,14 +23,15 @@ export interface ReadLinesOptions {
   /** Receives the number of bytes of the file read so far (compressed bytes for a .gz file). */
   readonly onBytes?: ((bytes: number) => void) | undefined;
   /**
-   * The maximum size of a line in bytes, checked for lines that span chunks of the file (default: 256 Mi).
+   * The maximum size of a line in bytes, checked only for lines that span chunks of the file. Default: 256
+   * MiB.
    */
   readonly maximumLineBytes?: number | undefined;
   /** Receives the error about each unusable line, which is then skipped. Default: the error is thrown. */
   readonly onBadLine?: OnBadLine | undefined;
   /** Aborting this signal ends the stream with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** True to yield only the first of several consecutive empty lines (default false). */
+  /** True to yield only the first of several consecutive empty lines. Default: false. */
   readonly joinsEmptyLines?: boolean | undefined;
   /** True to yield consecutive usable lines as a single text, joined by newlines. Default: false. */
   readonly joinsLines?: boolean | undefined;
@@ -138,7 +139,10 @@ export async function* readLineBatches(
   yield* flush();
 }
 
-/** Returns the position after consecutive empty lines that begin at `start`, and their number. */
+/**
+ * Returns the position after consecutive empty lines that begin at `start`, and how many empty lines there
+ * are.
+ */
 function endOfEmptyLines(bytes: Buffer, start: number): { readonly end: number; readonly count: number } {
   let end = start;
   let count = 0;
@@ -172,7 +176,7 @@ function decodeText(bytes: Buffer, number: number): string {
 
 function countLines(bytes: Buffer): number {
   let count = 1;
-  // searches in a loop over the bytes, because calling indexOf for each of many short lines takes longer
+  // a loop over the bytes is used, because calling indexOf for each of many short lines takes longer
   for (let at = 0; at < bytes.length; at++) if (bytes[at] === newline) count++;
   return count;
 }

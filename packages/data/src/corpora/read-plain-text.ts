@@ -8,17 +8,17 @@ export type PlainTextDocuments = 'paragraph' | 'file';
 interface ReadPlainTextOptions extends ReadLinesOptions {
   readonly documents: PlainTextDocuments;
   /**
-   * The maximum number of characters (UTF-16 units) in a document (default: the limit of a string in Node,
-   * 512 Mi).
+   * The maximum number of characters (UTF-16 units) in a document. Default: the limit of a string in Node,
+   * 512 Mi.
    */
   readonly maximumCharacters?: number | undefined;
 }
 
 /**
- * Streams the documents of a plain text file. `paragraph`: blank lines separate documents, and the lines of a
- * document are joined by newlines. `file`: the whole file is one document.
+ * Streams the documents of a plain text file. If `documents` is `paragraph`, blank lines separate documents,
+ * and the lines of a document are joined by newlines. If it is `file`, the whole file is one document.
  *
- * @throws DataError MTL_DATA_CORPUS naming the first line of a document that is too long
+ * @throws DataError MTL_DATA_CORPUS, which names the first line of a document that is too long
  */
 export async function* readPlainText(options: ReadPlainTextOptions): AsyncGenerator<string, void, undefined> {
   const { path, documents, maximumCharacters = constants.MAX_STRING_LENGTH } = options;

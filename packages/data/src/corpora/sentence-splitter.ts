@@ -68,8 +68,8 @@ function makeSegmenter(locale: string): Intl.Segmenter {
 }
 
 /**
- * Yields the segments of a text. The text is processed in windows, because the segmenter's time grows with
- * the square of its input's length.
+ * Yields the segments of `text`. Processes the text in windows, because the segmenter's time grows with the
+ * square of its input's length.
  */
 function* segments(segmenter: Intl.Segmenter, text: string): Generator<string, void, undefined> {
   let window = firstWindow;

@@ -12,15 +12,15 @@ export interface TokenizedDocuments {
   /** int32: the number of tokens in each sequence; no sequence is empty. */
   readonly lengths: Int32Array;
   /**
-   * int32: the number of sequences in each document: its number of sentences if documents are split into
-   * sentences, otherwise 1; 0 for a document without tokens.
+   * int32: how many sequences each document has: its sentences if documents are split into sentences,
+   * otherwise 1; 0 for a document without tokens.
    */
   readonly sequences: Int32Array;
 }
 
 /**
- * Tokenizes documents. With `appendEod`, the end-of-document token is added after the last sentence of every
- * document that has tokens. Sentences without tokens are omitted.
+ * Tokenizes the given documents. If `appendEod` is true, the end-of-document token follows the last sentence
+ * of every document that has tokens. Sentences without tokens are omitted.
  */
 export function tokenizeDocuments(options: {
   readonly texts: readonly string[];
@@ -29,7 +29,7 @@ export function tokenizeDocuments(options: {
   readonly dtype: TokenDtype;
   /**
    * Splits a document into sentences, which become its sequences. Default: every document is a single
-   * sequence.
+   * sequence, without splitting.
    */
   readonly splitSentences?: SentenceSplitter | undefined;
 }): TokenizedDocuments {
@@ -63,8 +63,8 @@ export function tokenizeDocuments(options: {
 }
 
 /**
- * Throws for ids at or above the tokenizer's vocabulary size, because the element type would silently
- * truncate them.
+ * Throws if an id is not below the tokenizer's vocabulary size, because the element type would silently
+ * truncate it.
  */
 function checkIds(ids: ArrayLike<number>, tokenizer: Tokenizer): void {
   for (let i = 0; i < ids.length; i++) {
@@ -77,26 +77,26 @@ function checkIds(ids: ArrayLike<number>, tokenizer: Tokenizer): void {
   }
 }
 
-// The maximum number of characters that this thread tokenizes at once. A larger text would block the event
-// loop so long that Ctrl-C would have no effect.
+// This thread tokenizes at most this number of characters at a time. A longer text would block the event loop
+// for so long that Ctrl-C would have no effect.
 const mostCharactersHere = 1 << 18;
 
 /** Settings by which documents become tokens. */
 interface DocumentTokenizerOptions {
   readonly tokenizer: Tokenizer;
-  /** The number of worker threads. With 0, this thread tokenizes all documents except long documents. */
+  /** The number of worker threads. If it is 0, this thread tokenizes all documents except long ones. */
   readonly workers: number;
   readonly appendEod: boolean;
   readonly dtype: TokenDtype;
-  /** The language in which documents are split into sentences; undefined: documents are not split. */
+  /** The language for splitting documents into sentences. If it is undefined, documents are not split. */
   readonly sentenceLocale: string | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
 /**
- * Tokenizes batches of documents in worker threads or in this thread. This thread can handle signals at any
- * time, because batches with a long document always go to a worker thread, which can be terminated, and
- * because the event loop runs before each batch that this thread tokenizes.
+ * Tokenizes batches of documents in worker threads or in this thread. This thread remains able to handle
+ * signals: a batch with a long document always goes to a worker thread, which can be terminated, and the
+ * event loop runs before each batch that this thread tokenizes.
  */
 export class DocumentTokenizer {
   readonly #options: DocumentTokenizerOptions;
@@ -113,11 +113,12 @@ export class DocumentTokenizer {
     signal?.addEventListener('abort', this.#abort);
   }
 
-  /** Tokenizes a batch; rejects with the coded error from a thread, or with the signal's reason. */
+  /** Tokenizes a batch. Rejects with a worker thread's coded error, or with the signal's reason. */
   async tokenize(texts: readonly string[]): Promise<TokenizedDocuments> {
     const { tokenizer, appendEod, dtype, workers, signal } = this.#options;
     signal?.throwIfAborted();
-    // A tokenizer without options cannot be created in another thread.
+    // A worker thread creates the tokenizer from its options, so a tokenizer without options stays in this
+    // thread.
     const isLong = tokenizer.options !== undefined && numCharacters(texts) > mostCharactersHere;
     if (workers > 0 || isLong) return (this.#pool ?? this.#startPool(1)).tokenize(texts);
     await setImmediate();
@@ -147,16 +148,16 @@ function numCharacters(texts: readonly string[]): number {
   return texts.reduce((sum, text) => sum + text.length, 0);
 }
 
-/** Data that a thread of tokenize-worker.ts starts with. */
+/** The initial data of a thread that runs tokenize-worker.ts. */
 export interface TokenizeWorkerData {
   readonly tokenizer: TokenizerOptions;
   readonly appendEod: boolean;
   readonly dtype: TokenDtype;
-  /** The language in which documents are split into sentences; undefined: documents are not split. */
+  /** The language for splitting documents into sentences. If it is undefined, documents are not split. */
   readonly sentenceLocale: string | undefined;
 }
 
-/** A batch of documents to tokenize, identified by a number. */
+/** A batch of documents to tokenize. `batch` is an index that the reply repeats. */
 export interface TokenizeRequest {
   readonly batch: number;
   readonly texts: readonly string[];
@@ -195,7 +196,7 @@ class TokenizerPool {
     }
   }
 
-  /** Tokenizes a batch; rejects with the coded error of the thread. */
+  /** Tokenizes a batch. Rejects with the worker thread's coded error. */
   tokenize(texts: readonly string[]): Promise<TokenizedDocuments> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     const batch = this.#batches++;

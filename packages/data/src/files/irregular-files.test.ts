@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-/** The path of a FIFO without a writer. Opening it without special flags waits forever. */
+/** Creates a FIFO without a writer and returns its path. Opening it without special flags waits forever. */
 function fifo(name: string): string {
   const path = join(directory, name);
   execFileSync('mkfifo', [path]);

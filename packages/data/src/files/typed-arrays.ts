@@ -1,4 +1,4 @@
-// Indices are in shared memory, so that a loader's worker thread can read them without a copy.
+// Dataset indices are in shared memory, so that a loader's worker thread can read them without copying them.
 
 /** Returns a zeroed Int32Array over shared memory. */
 export function sharedInt32Array(length: number): Int32Array {
@@ -27,7 +27,7 @@ export function sharedUint8Array(length: number): Uint8Array {
 
 /**
  * Converts int64 values to float64 in place, without allocating a bigint for each value. The conversion is
- * exact up to 2^53, which exceeds any file size or count. Callers check ranges.
+ * exact up to 2^53, which exceeds any file size or count; the caller checks the range.
  */
 export function int64BitsToFloat64(values: Float64Array): Float64Array {
   const halves = new Uint32Array(values.buffer, values.byteOffset, values.length * 2);
@@ -37,7 +37,7 @@ export function int64BitsToFloat64(values: Float64Array): Float64Array {
   return values;
 }
 
-/** Returns the int64 bits of exact float64 values, as a new array of raw words. */
+/** Returns the int64 bits of integers stored as float64, as a new array of 32-bit words (low word first). */
 export function float64ToInt64Bits(values: Float64Array): Uint32Array {
   const halves = new Uint32Array(values.length * 2);
   for (let i = 0; i < values.length; i++) {

@@ -3,17 +3,17 @@ import { pathToFileURL } from 'node:url';
 import { type TransferListItem, Worker } from 'node:worker_threads';
 import { type ErrorMessage, packError } from '@mtl/errors';
 
-/** The worker threads of this package, which are separate entry points of the build. */
+/** This package's worker threads. Each is a separate entry point of the build. */
 type WorkerName = 'corpora/tokenize-worker' | 'corpora/parquet-worker' | 'loading/batch-worker';
 
 /**
- * Starts a worker thread of this package. In the built package, the worker is a JavaScript file in a folder
- * next to this code. In the repository, both files are TypeScript, and the worker needs a loader.
+ * Starts one of this package's worker threads. In the built package, the worker is a JavaScript file in a
+ * folder next to this file. In the repository, both files are TypeScript, so the worker needs a loader.
  */
 export function startWorker(options: {
   readonly name: WorkerName;
   readonly workerData: unknown;
-  /** Ports in `workerData` that the thread will own. */
+  /** The ports in `workerData` whose ownership moves to the thread. */
   readonly transferList?: TransferListItem[];
 }): Worker {
   const { name, workerData, transferList = [] } = options;
@@ -31,7 +31,7 @@ export function startWorker(options: {
   });
 }
 
-/** Packs an error of a worker thread for a message; an unexpected error gets the code MTL_DATA_WORKER. */
+/** Converts a worker thread's error into a message; an unexpected error gets the code MTL_DATA_WORKER. */
 export function packWorkerError(error: unknown): ErrorMessage {
   return packError(error, { name: 'DataError', code: 'MTL_DATA_WORKER' });
 }

@@ -5,11 +5,11 @@ import { IrregularFileError, openRegularFile, readFully } from '@mtl/errors/file
 import { int64BitsToFloat64, sharedFloat64Array, sharedInt32Array } from '../files/typed-arrays.js';
 import { type TokenDtype, type TokenDtypeFormat, tokenDtypeOfCode, tokenDtypes } from './token-dtype.js';
 
-// S: number of sequences. D: number of entries in the document index (documents + 1).
+// In the shapes below, S is the number of sequences and D the number of documents.
 
 /**
  * The contents of an .idx file, checked for consistency and against the length of the .bin file. The large
- * arrays are in shared memory. A worker thread can use a clone of this value directly.
+ * arrays are in shared memory, so that a worker thread can use a clone of this object directly.
  */
 export interface IndexFile {
   readonly prefix: string;
@@ -18,9 +18,9 @@ export interface IndexFile {
   readonly dtype: TokenDtype;
   /** int32 [S]: the number of tokens in each sequence. */
   readonly sequenceLengths: Int32Array;
-  /** float64 [S]: the byte offset of each sequence in the .bin file (exact integers). */
+  /** float64 [S]: the byte offset of each sequence in the .bin file. The values are exact integers. */
   readonly sequencePointers: Float64Array;
-  /** float64 [D + 1]: 0, then for each document the number of the first sequence after it. */
+  /** float64 [D + 1]: 0, followed by each document's end: the index of the first sequence after it. */
   readonly documentIndices: Float64Array;
   /** int8 [S]: the mode of each sequence; undefined unless the dataset is multimodal. */
   readonly sequenceModes: Int8Array | undefined;
@@ -31,8 +31,8 @@ export interface IndexFile {
 
 /**
  * Reads and checks `{prefix}.idx`: magic number, version, element type, lengths, pointers, document
- * boundaries, and the length of `{prefix}.bin`. Section sizes are compared with the file's real length before
- * memory is allocated. Throws `MTL_DATA_INDEXED_DATASET` with the file and the problem.
+ * boundaries, and the length of `{prefix}.bin`. Compares section sizes with the file's real length before
+ * allocating memory. Throws `MTL_DATA_INDEXED_DATASET`, whose message names the file and the problem.
  */
 export function readIndexFile(prefixOrFile: string): IndexFile {
   const { prefix, binPath, idxPath } = indexedDatasetPaths(prefixOrFile);
@@ -58,7 +58,7 @@ interface Header {
   readonly multimodal: boolean;
 }
 
-/** Opens the .bin or .idx file of a dataset. Throws `MTL_DATA_INDEXED_DATASET`. */
+/** Opens a dataset's .bin or .idx file. Throws `MTL_DATA_INDEXED_DATASET` if this fails. */
 export function openDatasetFile(path: string): { readonly descriptor: number; readonly size: number } {
   try {
     return openRegularFile(path);
@@ -212,18 +212,18 @@ export const indexMagic = Buffer.from('MMIDIDX\0\0', 'latin1');
 /** The version of the format; no other version exists. */
 export const indexVersion = 1;
 /**
- * The size of the header in bytes: magic number 9, version 8, dtype code 1, sequence count 8, document index
- * count 8.
+ * The header's size in bytes: magic number 9, version 8, dtype code 1, sequence count 8, document index count
+ * 8.
  */
 export const indexHeaderBytes = 34;
 
-/** Returns the two files of a dataset. `prefix` may also be the name of either file. */
+/** Returns the paths of a dataset's two files. `prefix` may also be the path of either file. */
 export function indexedDatasetPaths(prefix: string): { prefix: string; binPath: string; idxPath: string } {
   const bare = prefix.endsWith('.bin') || prefix.endsWith('.idx') ? prefix.slice(0, -4) : prefix;
   return { prefix: bare, binPath: `${bare}.bin`, idxPath: `${bare}.idx` };
 }
 
-/** Returns the error about an indexed dataset that is missing, truncated or inconsistent. */
+/** Returns the error for an indexed dataset that is missing, truncated or inconsistent. */
 export function indexedDatasetError(
   path: string,
   what: string,

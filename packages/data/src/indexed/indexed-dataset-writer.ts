@@ -20,7 +20,7 @@ export interface IndexedDatasetSummary {
 
 /** Settings of a writer. */
 interface IndexedDatasetWriterOptions {
-  /** The path without `.bin` / `.idx`; missing directories are created. */
+  /** The output path without `.bin` or `.idx`. Missing directories are created. */
   readonly prefix: string;
   readonly dtype: TokenDtype;
   /** True to write a mode (int8) for every sequence, as in multimodal datasets. */
@@ -28,10 +28,10 @@ interface IndexedDatasetWriterOptions {
 }
 
 /**
- * Writes a Megatron indexed dataset with the same bytes as Megatron. All data, including lengths and document
- * boundaries, are streamed to files with temporary names, so that a corpus of any size needs only a few MiB
- * of memory. `finish` syncs and renames the files, so that a crash never leaves an incomplete dataset under
- * the final name. An existing dataset with the same prefix is replaced.
+ * Writes an indexed dataset whose bytes are the same as if Megatron had written it. All data, including
+ * lengths and document boundaries, are streamed to files with temporary names, so a corpus of any size needs
+ * only a few MiB of memory. `finish` syncs and renames the files, so a crash never leaves an incomplete
+ * dataset under the final name. An existing dataset with the same prefix is replaced.
  */
 export class IndexedDatasetWriter {
   readonly prefix: string;
@@ -66,23 +66,24 @@ export class IndexedDatasetWriter {
   }
 
   /**
-   * Appends a sequence. `mode` is used only in a multimodal dataset. Throws if a token is outside the range
-   * of the dtype.
+   * Appends a sequence. `mode` is ignored unless the dataset is multimodal. Throws if a token is outside the
+   * dtype's range.
    */
   addSequence(tokens: ArrayLike<number> | BigInt64Array, mode = 0): void {
     this.#tokens.write(this.#encode(tokens));
     this.#addLength(tokens.length, mode);
   }
 
-  /** Ends the current document. A document without sequences is empty. */
+  /** Ends the current document. A document without sequences is valid and empty. */
   endDocument(): void {
     this.#documents.writeInt64(this.#numSequences);
     this.#numDocuments++;
   }
 
   /**
-   * Appends documents from concatenated tokens. Each entry of `lengths` is the number of tokens of a document
-   * with a single sequence. A length of 0 is an empty document, as in Megatron's preprocessing.
+   * Appends documents that consist of a single sequence each. `tokens` contains all documents, concatenated,
+   * and `lengths` contains their token counts. A length of 0 is an empty document, as in Megatron's
+   * preprocessing.
    */
   addDocuments(tokens: TokenArray, lengths: ArrayLike<number>): void {
     const isFilled = (length: number): boolean => length > 0;
@@ -94,8 +95,8 @@ export class IndexedDatasetWriter {
   }
 
   /**
-   * Appends documents from concatenated tokens, given the `lengths` of all sequences and the number of
-   * `sequences` in each document.
+   * Appends documents. `tokens` contains all sequences, concatenated; `lengths` contains the token count of
+   * every sequence, and `sequences` the sequence count of every document.
    */
   addSequencesOfDocuments(options: {
     readonly tokens: TokenArray;
@@ -122,7 +123,9 @@ export class IndexedDatasetWriter {
     }
   }
 
-  /** Appends all sequences and documents of another dataset with the same element type. */
+  /**
+   * Appends all sequences and documents of `dataset`, which must have the same element type as this dataset.
+   */
   addDataset(dataset: IndexedDataset): void {
     if (dataset.dtype !== this.dtype) {
       throw new DataError('MTL_DATA_DTYPE_MISMATCH', `${dataset.prefix} holds ${dataset.dtype} tokens`, {
@@ -166,7 +169,7 @@ export class IndexedDatasetWriter {
       this.#tokens.finish();
       for (const part of [this.#lengths, this.#documents, this.#modes]) part?.finish();
       this.#writeIndex(index);
-      // After a crash between the renames, an old index must not exist together with new tokens. The old
+      // After a crash between the two renames, an old index must not exist together with new tokens. The old
       // index is therefore deleted first, and the new index is renamed last.
       if (existsSync(idxPath)) unlinkSync(idxPath);
       renameSync(this.#tokens.path, binPath);
@@ -187,7 +190,7 @@ export class IndexedDatasetWriter {
     };
   }
 
-  /** Deletes the temporary files of an unfinished dataset. It may be called at any time. */
+  /** Deletes the temporary files of an unfinished dataset. May be called at any time. */
   discard(): void {
     this.#finished = true;
     for (const part of [this.#tokens, this.#lengths, this.#documents, this.#modes]) part?.discard();
@@ -200,7 +203,7 @@ export class IndexedDatasetWriter {
     this.#numSequences++;
   }
 
-  /** Returns tokens in the file's element type, after checking that every token is in range. */
+  /** Returns `tokens` in the file's element type, after checking that every token is in range. */
   #encode(tokens: ArrayLike<number> | TokenArray): TokenArray {
     if (this.#finished) throw new UsageError('MTL_DATA_WRITER_FINISHED', `${this.prefix}: already finished`);
     const { minimum, maximum, create } = this.#format;
@@ -248,7 +251,9 @@ export class IndexedDatasetWriter {
   }
 }
 
-/** Calls `use` with the file's bytes in order, in parts of 1 MiB (a multiple of every element size). */
+/**
+ * Calls `use` with successive parts of the file. A part has 1 MiB, which is a multiple of every element size.
+ */
 function forEachChunk(path: string, use: (bytes: Uint8Array) => void): void {
   const descriptor = openSync(path, 'r');
   try {
@@ -270,7 +275,7 @@ interface MergeIndexedDatasetsOptions {
   readonly inputs: readonly string[];
   /** Prefix of the result. */
   readonly output: string;
-  /** True to replace an existing dataset with the same prefix. Default: an existing dataset is an error. */
+  /** True to replace an existing dataset at the output prefix. Default: an existing dataset is an error. */
   readonly overwrite?: boolean;
   /** This function is called after each input. */
   readonly onProgress?: (progress: {
@@ -282,8 +287,8 @@ interface MergeIndexedDatasetsOptions {
 
 /**
  * Joins datasets with the same element type into one, like Megatron's merge: lengths and tokens are
- * concatenated, and document boundaries are shifted. Datasets are streamed, so the largest .idx file limits
- * the memory.
+ * concatenated, and document boundaries are shifted. Only one input's index is in memory at a time, because
+ * the data are streamed.
  *
  * @throws DataError MTL_DATA_MERGE, _DTYPE_MISMATCH, _MODES_MISMATCH; MTL_DATA_EXISTS if the output already
  *   exists

@@ -41,7 +41,7 @@ function writeDataset(name: string, documents: readonly number[][], dtype: Token
   return prefix;
 }
 
-/** Returns tokens 0, 1, 2, ... split into documents of the given lengths. */
+/** Returns documents of the given lengths, filled with the tokens 0, 1, 2, ... */
 function counted(lengths: readonly number[]): number[][] {
   let next = 0;
   return lengths.map((length) => Array.from({ length }, () => next++));

@@ -10,14 +10,14 @@ export interface SequenceSlice {
   readonly sequence: number;
   /** First token (default 0). */
   readonly offset?: number;
-  /** Number of tokens (default: to the end of the sequence). */
+  /** The number of tokens. Default: all tokens up to the end of the sequence. */
   readonly length?: number;
 }
 
 /**
- * Reads a Megatron indexed dataset, `{prefix}.bin` and `{prefix}.idx`. The index is kept in typed arrays (20
- * bytes per sequence), and tokens are read from the file on request, so memory does not grow with the number
- * of tokens.
+ * Reads a Megatron indexed dataset, `{prefix}.bin` and `{prefix}.idx`. The index is in memory as typed arrays
+ * (20 bytes per sequence). Tokens are read from the file on request, so memory does not grow with their
+ * count.
  */
 export class IndexedDataset {
   readonly prefix: string;
@@ -26,12 +26,15 @@ export class IndexedDataset {
   #descriptor: number;
   #scratch: TokenArray;
 
-  /** Opens and checks both files; throws `MTL_DATA_INDEXED_DATASET` naming the file and the problem. */
+  /**
+   * Opens and checks both files. Throws `MTL_DATA_INDEXED_DATASET`, whose message names the file and the
+   * problem.
+   */
   static open(prefix: string): IndexedDataset {
     return IndexedDataset.fromIndex(readIndexFile(prefix));
   }
 
-  /** Opens the dataset of an index that has already been read, in any thread. */
+  /** Opens the dataset whose index has already been read, possibly by a different thread. */
   static fromIndex(index: IndexFile): IndexedDataset {
     return new IndexedDataset(index, openDatasetFile(index.binPath).descriptor);
   }
@@ -44,7 +47,7 @@ export class IndexedDataset {
     this.#scratch = this.#format.create(4096);
   }
 
-  /** The checked index. Clones can be sent to worker threads, which open the dataset with `fromIndex`. */
+  /** The checked index. A clone can be sent to a worker thread, which opens the dataset with `fromIndex`. */
   get index(): IndexFile {
     return this.#index;
   }
@@ -65,7 +68,9 @@ export class IndexedDataset {
   get sequenceLengths(): Int32Array {
     return this.#index.sequenceLengths;
   }
-  /** float64 [numDocuments + 1]: 0, then for each document the number of the first sequence after it. */
+  /**
+   * float64 [numDocuments + 1]: 0, followed by each document's end: the index of the first sequence after it.
+   */
   get documentIndices(): Float64Array {
     return this.#index.documentIndices;
   }
@@ -86,7 +91,7 @@ export class IndexedDataset {
     return this.#index.idxBytes;
   }
 
-  /** Returns the tokens of a sequence or a slice, in the file's element type. */
+  /** Returns the tokens of a whole sequence or of a slice, in the file's element type. */
   sequence(slice: SequenceSlice | number): TokenArray {
     const { position, length } = this.#locate(typeof slice === 'number' ? { sequence: slice } : slice);
     const tokens = this.#format.create(length);
@@ -95,9 +100,9 @@ export class IndexedDataset {
   }
 
   /**
-   * Copies tokens as int32 into `target`, starting at `targetOffset`, without allocating memory; returns
-   * their number. Throws if a token is not a 32-bit integer (possible only in int64 and floating-point
-   * datasets).
+   * Copies a slice's tokens as int32 into `target`, starting at `targetOffset`, without allocating memory.
+   * Returns the token count. Throws if a token is not a 32-bit integer, which is possible only in int64 and
+   * floating-point datasets.
    */
   copySequence(
     slice: SequenceSlice & { readonly target: Int32Array; readonly targetOffset?: number },
@@ -125,8 +130,8 @@ export class IndexedDataset {
   }
 
   /**
-   * Copies the sequences [first, end) with a single read, because they are contiguous in the file. In all
-   * other respects, the method is like `copySequence`.
+   * Like `copySequence`, but copies the sequences [first, end), with a single read, because they are
+   * contiguous in the file.
    */
   copySequences(options: {
     readonly first: number;
@@ -141,7 +146,7 @@ export class IndexedDataset {
     return length;
   }
 
-  /** Returns the range [first, end) of the sequences in a document. */
+  /** Returns the document's sequences, as a range [first, end) of sequence indices. */
   documentSequences(document: number): { first: number; end: number } {
     if (!Number.isInteger(document) || document < 0 || document >= this.numDocuments) {
       throw outOfRange('document', document, this.numDocuments);
@@ -150,8 +155,8 @@ export class IndexedDataset {
   }
 
   /**
-   * Fills `view` with raw bytes of the .bin file, starting at byte `position`. Returns the number of bytes.
-   * Callers use it to stream the complete file.
+   * Fills `view` with raw bytes of the .bin file, starting at byte `position`, and returns how many bytes
+   * were read. Used to stream the complete file.
    */
   readBytes(view: ArrayBufferView, position: number): number {
     return readFully(this.#openDescriptor(), view, position);

@@ -5,7 +5,7 @@ import { indexedDatasetPaths } from './index-file.js';
 /**
  * Throws if a dataset with this prefix exists, because a run may be training on it.
  *
- * @throws DataError MTL_DATA_EXISTS, exit status 2, if one of its two files exists
+ * @throws DataError MTL_DATA_EXISTS, exit status 2, if the .bin or .idx file exists
  */
 export function refuseExistingDataset(prefix: string): void {
   const { binPath, idxPath } = indexedDatasetPaths(prefix);
@@ -16,7 +16,7 @@ export function refuseExistingDataset(prefix: string): void {
 }
 
 /**
- * Throws if any of the files exists.
+ * Throws if any of the given files exists.
  *
  * @throws DataError MTL_DATA_EXISTS, exit status 2
  */

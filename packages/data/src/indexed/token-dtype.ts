@@ -9,7 +9,7 @@ export type TokenArray =
   | Float32Array
   | Uint16Array;
 
-/** Element types of a .bin file, by NumPy's names. */
+/** The element types of .bin files, with NumPy's names. */
 export type TokenDtype = 'uint8' | 'int8' | 'int16' | 'int32' | 'int64' | 'float64' | 'float32' | 'uint16';
 
 /** The stored form of an element type. */
@@ -44,12 +44,15 @@ export const tokenDtypes: Readonly<Record<TokenDtype, TokenDtypeFormat>> = {
   uint16: dtype('uint16', 8, 2, 0, 65535, (length) => new Uint16Array(length)),
 };
 
-/** Returns the format with this header code, or undefined. */
+/** Returns the element type whose code in the .idx header is `code`, or undefined. */
 export function tokenDtypeOfCode(code: number): TokenDtypeFormat | undefined {
   return Object.values(tokenDtypes).find((format) => format.code === code);
 }
 
-/** Returns the dtype that Megatron uses for a vocabulary: uint16 below 65,500 tokens, otherwise int32. */
+/**
+ * Returns the dtype that Megatron uses for a vocabulary of the given size: uint16 below 65,500 tokens,
+ * otherwise int32.
+ */
 export function tokenDtypeForVocabulary(vocabularySize: number): TokenDtype {
   return vocabularySize < 65500 ? 'uint16' : 'int32';
 }

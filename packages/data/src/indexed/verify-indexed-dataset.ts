@@ -2,7 +2,7 @@ import { DataError } from '@mtl/errors';
 import { IndexedDataset } from './indexed-dataset.js';
 import { type TokenDtype, tokenDtypes } from './token-dtype.js';
 
-/** Properties of a dataset that its index determines. */
+/** The properties of a dataset that its index alone determines. */
 export interface IndexedDatasetInspection {
   readonly prefix: string;
   readonly dtype: TokenDtype;
@@ -10,7 +10,10 @@ export interface IndexedDatasetInspection {
   readonly numSequences: number;
   readonly numTokens: number;
   readonly numEmptyDocuments: number;
-  /** The number of tokens in the shortest and in the longest sequence, and the mean (0 without sequences). */
+  /**
+   * The length of the shortest and of the longest sequence in tokens, and the mean length. All are 0 in a
+   * dataset without sequences.
+   */
   readonly shortestSequence: number;
   readonly longestSequence: number;
   readonly meanSequenceLength: number;
@@ -19,10 +22,7 @@ export interface IndexedDatasetInspection {
   readonly idxBytes: number;
 }
 
-/**
- * Returns a summary of a dataset without reading its tokens. The dataset is given as an open dataset or as a
- * prefix.
- */
+/** Returns a summary of a dataset without reading its tokens. `source` is an open dataset or a prefix. */
 export function inspectIndexedDataset(source: string | IndexedDataset): IndexedDatasetInspection {
   if (typeof source === 'string') {
     using dataset = IndexedDataset.open(source);
@@ -61,15 +61,15 @@ const chunkTokens = 1 << 18;
 interface VerifyIndexedDatasetOptions {
   readonly prefix: string;
   /**
-   * The vocabulary size. Tokens at or above it are errors. Without it, only negative and fractional tokens
-   * are errors.
+   * The vocabulary size. A token that is not below the vocabulary size is an error. If it is undefined, only
+   * negative and fractional tokens are errors.
    */
   readonly vocabularySize?: number;
-  /** This function is called repeatedly with the number of tokens checked so far. */
+  /** Called repeatedly with the number of tokens checked so far. */
   readonly onProgress?: (progress: { readonly tokens: number; readonly totalTokens: number }) => void;
 }
 
-/** The results of checking every token of a dataset. */
+/** The results of checking a dataset's structure and every token. */
 interface IndexedDatasetVerification extends IndexedDatasetInspection {
   /** The smallest and the largest token; undefined in a dataset without tokens. */
   readonly smallestToken: number | undefined;
@@ -78,7 +78,8 @@ interface IndexedDatasetVerification extends IndexedDatasetInspection {
 
 /**
  * Reads a whole dataset and checks its structure and every token. Throws `MTL_DATA_INDEXED_DATASET` for an
- * invalid file, and `MTL_DATA_TOKEN_OUT_OF_VOCABULARY` with the document and position of the first bad token.
+ * invalid file, and `MTL_DATA_TOKEN_OUT_OF_VOCABULARY`, whose message names the document and position of the
+ * first bad token.
  */
 export function verifyIndexedDataset(options: VerifyIndexedDatasetOptions): IndexedDatasetVerification {
   const { prefix, vocabularySize = Number.POSITIVE_INFINITY, onProgress } = options;

@@ -141,8 +141,8 @@ function block(milliseconds: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }
 
-// A busy machine may suspend the thread, so a test with a too short block is repeated with a longer block. A
-// loader that needs the event loop would wait after every block.
+// A busy machine may suspend the worker thread, so the test is repeated with longer and longer blocks until
+// one suffices. A loader that needed the event loop would wait after every block.
 describe('reading ahead', () => {
   it('fills up to readAhead batches', async () => {
     let waitedMilliseconds = Number.POSITIVE_INFINITY;
@@ -158,13 +158,13 @@ describe('reading ahead', () => {
       ({ waitedMilliseconds } = loader.statistics);
       await loader.close();
     }
-    // this check does not depend on speed, because `next` must not wait at all if a batch is ready
+    // this check does not depend on speed: if a batch is ready, `next` must not wait at all
     expect(waitedMilliseconds).toBe(0);
   });
 
   it('has batches ready while the event loop is blocked by a step', async () => {
     let numWaited = Number.POSITIVE_INFINITY;
-    // assembling a batch takes far less than the 10 ms of the first step
+    // the first step lasts 10 ms, and assembling a batch takes far less
     for (let stepMs = 10; stepMs <= 160 && numWaited > 10; stepMs *= 2) {
       const loader = createBatchLoader({
         dataset,

@@ -10,15 +10,15 @@ import type { BatchReply, BatchWorkerData } from './batch-worker.js';
 export interface BatchLoaderOptions<Batch extends NumberedBatch = TokenBatch> {
   readonly dataset: SampleDataset<Batch>;
   /**
-   * The samples that this rank reads. `consumedSamples` continues an earlier run. Default of `totalSamples`:
-   * the complete dataset.
+   * The samples that this rank reads. `consumedSamples` says where an earlier run ended. `totalSamples` is
+   * the complete dataset by default.
    */
   readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'> & { readonly totalSamples?: number };
-  /** The number of batches that are assembled before they are requested (default 4). */
+  /** How many batches are assembled before the caller requests them. Default: 4. */
   readonly readAhead?: number;
   /**
-   * The thread that assembles batches: a worker thread, which assembles them while the step runs (default),
-   * or this thread, which assembles a batch when it is requested.
+   * The thread that assembles batches. `worker` (default): a worker thread, which assembles batches while the
+   * training step runs. `main`: this thread, which assembles a batch when it is requested.
    */
   readonly thread?: 'worker' | 'main';
 }
@@ -27,17 +27,15 @@ export interface BatchLoaderOptions<Batch extends NumberedBatch = TokenBatch> {
 interface BatchLoaderStatistics {
   readonly batches: number;
   /**
-   * The total time that `next` has waited for a batch. The first batch does not count, because it includes
-   * the start of the thread.
+   * How long `next` has waited for batches in total. The first batch does not count, because its wait
+   * includes starting the thread.
    */
   readonly waitedMilliseconds: number;
   /** The total time spent on assembling batches, in the worker thread or in this thread. */
   readonly assembledMilliseconds: number;
 }
 
-/**
- * A finite or infinite stream of micro-batches. Closing it, or leaving a `for await` loop, ends its thread.
- */
+/** A finite or infinite stream of micro-batches. `close`, or leaving a `for await` loop, ends its thread. */
 export interface BatchLoader<Batch extends NumberedBatch = TokenBatch> extends AsyncIterableIterator<Batch> {
   next(): Promise<IteratorResult<Batch, undefined>>;
   readonly statistics: BatchLoaderStatistics;
@@ -46,8 +44,8 @@ export interface BatchLoader<Batch extends NumberedBatch = TokenBatch> extends A
 }
 
 /**
- * Starts to read batches ahead. The same options always give the same batches, also in a resumed run and in
- * any thread.
+ * Creates a loader, which begins to read batches ahead. The same options always give the same batches, in
+ * either thread and also after resuming a run.
  */
 export function createBatchLoader<Batch extends NumberedBatch = TokenBatch>(
   options: BatchLoaderOptions<Batch>,
@@ -64,8 +62,8 @@ export function createBatchLoader<Batch extends NumberedBatch = TokenBatch>(
       expected: `at most ${dataset.length}, the number of samples in the dataset`,
     });
   }
-  // the generator checks the settings when it starts, so that wrong settings are reported here instead of in
-  // the thread
+  // the generator checks its settings when it starts, so wrong settings are reported here instead of in the
+  // worker thread
   sampleMicroBatches(sampler).next();
   return thread === 'main'
     ? new MainThreadLoader(dataset, sampler)
@@ -166,7 +164,7 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
       this.#assembled += reply.milliseconds;
       return { done: false, value: reply.batch };
     }
-    // later calls get the same reply, which is the end of the stream or the error
+    // later calls get the same reply, which is an error or marks the end of the stream
     this.#end = reply;
     await this.close();
     if ('error' in reply) throw unpackError(reply.error);
@@ -194,7 +192,8 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
   }
 
   /**
-   * Returns a reply that has arrived but has not been delivered, because a step has blocked the event loop.
+   * Returns a reply that has already arrived, from the queue or the port; undefined if there is none. A reply
+   * stays in the port while a training step blocks the event loop.
    */
   #ready(): BatchReply<Batch> | undefined {
     const queued = this.#replies.shift();

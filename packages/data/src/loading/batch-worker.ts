@@ -6,14 +6,14 @@ import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/mi
 import { assembleBatch, type SampleDatasetDescription } from '../samples/sample-dataset.js';
 import { openSampleDataset } from './open-sample-dataset.js';
 
-/** The initial data of the thread. Afterwards, each message on `port` requests another batch. */
+/** The thread's initial data. Afterwards, each message on `port` requests one more batch. */
 export interface BatchWorkerData {
   readonly port: MessagePort;
   readonly dataset: SampleDatasetDescription;
   readonly sampler: MicroBatchSamplerOptions;
 }
 
-/** The next batch, the end, or an error. */
+/** The next batch, the end of the stream, or an error. */
 export type BatchReply<Batch extends NumberedBatch> =
   | { readonly batch: Batch; readonly milliseconds: number }
   | { readonly done: true }
@@ -33,7 +33,7 @@ port.on('message', () => {
     }
     const batch = assembleBatch(dataset, next.value);
     const reply: BatchReply<NumberedBatch> = { batch, milliseconds: performance.now() - started };
-    // the arrays of a batch are not shared with other batches, so they can be transferred to the other thread
+    // a batch shares no arrays with the next batch, so its arrays can be transferred to the main thread
     // without a copy
     const arrays = Object.values(batch).filter((value) => ArrayBuffer.isView(value));
     port.postMessage(

@@ -19,15 +19,15 @@ type KnownDescription =
   | BlendedDatasetDescription;
 
 /**
- * Opens a dataset from its description, in this thread or in a worker. The kind in the description determines
- * `Batch`.
+ * Opens a dataset from its description, in this thread or in a worker thread. The description's kind
+ * determines `Batch`.
  *
- * @throws UsageError MTL_DATA_KIND for a description of another kind
+ * @throws UsageError MTL_DATA_KIND if the description's kind is unknown
  */
 export function openSampleDataset<Batch extends NumberedBatch = TokenBatch>(
   description: SampleDatasetDescription,
 ): SampleDataset<Batch> {
-  // the kind in the description determines the type of the batches, but the type system cannot express this
+  // the description's kind determines the batch type, but the type system cannot express this
   return open(description as KnownDescription) as SampleDataset<NumberedBatch> as SampleDataset<Batch>;
 }
 

@@ -44,42 +44,42 @@ import {
 
 // S = sequence length.
 
-/** Megatron's class name of the dataset, which is part of the names of cache files. */
+/** The name of the dataset's class in Megatron, which is part of the names of cache files. */
 const className = 'BERTMaskedWordPieceDataset';
 
-/** Settings that all BERT datasets of a run share. */
+/** The settings that all of a run's BERT datasets share. */
 interface BertDatasetSettings extends SampleIndexSettings {
   /** The WordPiece tokenizer that wrote the dataset. */
   readonly tokenizer: Tokenizer;
   /**
-   * The tokenizer identifiers in the md5 of cache file names. Default: the tokenizer's own identifiers. With
-   * the value that Megatron uses, Megatron and this project can use each other's caches.
+   * The tokenizer identifiers that enter the md5 in the names of cache files. Default: the tokenizer's own
+   * identifiers. With Megatron's identifiers, Megatron and this project can use each other's caches.
    */
   readonly tokenizerIdentifiers?: PythonJsonValue;
   /** Changes to Megatron's masks. */
   readonly masking?: Partial<MaskingOptions>;
-  /** The share of samples with a shorter target length (`--short-seq-prob`, default 0.1). */
+  /** The probability that a sample has a shorter target length (`--short-seq-prob`, default 0.1). */
   readonly shortSequenceProbability?: number;
   /**
-   * True for pairs of segments, which the sentence-order head needs (default). False for samples with a
+   * True (default) if a sample is a pair of segments, which the sentence-order head needs. False if it is a
    * single segment.
    */
   readonly sentencePairs?: boolean;
 }
 
 /**
- * The settings of a BERT dataset, and the split of an indexed dataset that provides its samples. The dataset
- * must have sentences (`prepareDataset` with `splitSentences`). It is split by documents.
+ * The settings of a BERT dataset, and the split of an indexed dataset that provides its samples. The indexed
+ * dataset must consist of sentences (see `splitSentences` of `prepareDataset`). It is split by documents.
  */
 export interface BertDatasetOptions extends BertDatasetSettings, SampleIndexPart {}
 
-/** A BERT dataset in a form that worker threads can receive. */
+/** A BERT dataset's description, which can be sent to worker threads. */
 export interface BertDatasetDescription {
   readonly kind: 'bert';
   readonly index: IndexFile;
-  /** uint32 [N, 3]: the first sentence, the end sentence and the target length of each of N samples. */
+  /** uint32 [N, 3] for N samples: each sample's first sentence, end sentence and target length. */
   readonly mapping: Uint32Array;
-  /** The number of documents in this split, and the number without samples. */
+  /** How many documents this split has, and how many of these have no samples. */
   readonly documents: DocumentCounts;
   readonly sequenceLength: number;
   readonly seed: number;
@@ -105,19 +105,20 @@ interface BertSample {
   readonly truncated: boolean;
 }
 
-/** The properties of a drawn sample. Its tokens are stored separately. */
+/** A drawn sample's properties except its tokens, which are stored separately. */
 interface DrawnSample {
   readonly length: number;
-  /** The number of tokens of type 0, at the start of the sample. */
+  /** The number of tokens whose type is 0. They are at the start of the sample. */
   readonly firstLength: number;
   readonly isRandom: boolean;
   readonly truncated: boolean;
 }
 
 /**
- * Megatron's BERTMaskedWordPieceDataset: `[CLS] A [SEP] B [SEP]` from consecutive sentences. A and B are
- * swapped in half of the samples (sentence order, Lan 2019), and whole words are masked in n-grams. For the
- * same files, split, seed and sizes, its tokens equal Megatron's. Use `openBertDataset` to open a dataset.
+ * Megatron's BERTMaskedWordPieceDataset: `[CLS] A [SEP] B [SEP]` from consecutive sentences. For
+ * sentence-order prediction (see Lan 2019), A and B are swapped in half of the samples. Whole words are
+ * masked in n-grams. Given the same files, split, seed and sizes, the tokens are the same as in Megatron. Use
+ * `openBertDataset` to open a dataset.
  */
 export class BertDataset implements SampleDataset<MaskedTokenBatch> {
   readonly description: BertDatasetDescription;
@@ -146,7 +147,7 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     return this.description.sequenceLength;
   }
 
-  /** Returns the sample in the form of Megatron's dataset. */
+  /** Returns the given sample in the form that Megatron's dataset returns. */
   megatronSample(sample: number): BertSample {
     const { sequenceLength, vocabulary } = this.description;
     const { length, firstLength, isRandom, truncated } = this.#draw(sample);
@@ -209,9 +210,10 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     const { firstSentence: first, endSentence: end, targetLength } = this.#sentences.findRange(sample);
     const tokens = Math.min(this.#sentences.countTokens({ first, end }), targetLength);
     if (!this.description.sentencePairs) return tokens + 2;
-    // if the first and the last sentence have tokens, both segments have tokens after any split; truncation
-    // leaves at least one token in each, because every target length has room for two tokens. In other cases,
-    // only drawing the sample shows whether a segment is empty
+    // if the first and the last sentence have tokens, both segments have tokens wherever the pair is split.
+    // Truncation leaves at least one token in each segment, because every target length has room for two. If
+    // the first or the last sentence has no tokens, the sample must be drawn to find out if a segment is
+    // empty
     const isEmpty = (sentence: number): boolean =>
       this.#sentences.countTokens({ first: sentence, end: sentence + 1 }) === 0;
     const isSure = end - first >= 2 && !isEmpty(first) && !isEmpty(end - 1);
@@ -234,7 +236,7 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     this.close();
   }
 
-  /** Draws a sample into `tokens` and `masker`, using random numbers in Megatron's order. */
+  /** Draws the given sample into `#tokens` and `#masker`. Uses random numbers in Megatron's order. */
   #draw(sample: number): DrawnSample {
     const { seed, sentencePairs, vocabulary } = this.description;
     const { tokens: sentences, firstSentence, endSentence, targetLength } = this.#sentences.read(sample);
@@ -268,8 +270,8 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
   }
 
   /**
-   * Returns the replacement of a masked token: `[MASK]` with probability 80 %, a random token with 10 %, and
-   * the token itself with 10 % (Devlin 2018, 3.1).
+   * Returns the replacement of a masked token: `[MASK]` with a probability of 80 %, a random token with 10 %,
+   * and the token itself with 10 % (see Devlin 2018, 3.1).
    */
   readonly #replace = (random: RandomState, label: number): number => {
     const { mask, ids } = this.description.vocabulary;
@@ -284,8 +286,8 @@ interface TokenRange {
 }
 
 /**
- * Removes tokens from the longer segment, from a random end, until both segments fit. Returns true if a token
- * was removed.
+ * While the two segments do not fit, removes a token from a random end of the longer segment. Returns true if
+ * any token was removed.
  */
 function truncatePair(options: {
   first: TokenRange;
@@ -307,10 +309,7 @@ function truncatePair(options: {
   return true;
 }
 
-/**
- * Returns the identifiers whose md5 is a component of the names of a BERT dataset's cache files, as in
- * Megatron.
- */
+/** Returns the identifiers whose md5 is part of the names of a BERT dataset's cache files, as in Megatron. */
 export function bertDatasetIdentifiers(options: BertDatasetOptions): Record<string, PythonJsonValue> {
   const { tokenizer, tokenizerIdentifiers = tokenizer.identifiers, sentencePairs = true } = options;
   const masking = { ...bertMasking, ...options.masking };
@@ -328,9 +327,9 @@ export function bertDatasetIdentifiers(options: BertDatasetOptions): Record<stri
 }
 
 /**
- * Opens a split of an indexed dataset of sentences. Splits the dataset by documents, and builds or loads
- * Megatron's mapping of sentences to samples. Throws coded errors for invalid files, a vocabulary without the
- * special tokens, or documents without samples.
+ * Opens a split of an indexed dataset whose sequences are sentences. Splits the dataset by documents, and
+ * builds or loads Megatron's mapping of sentences to samples. Throws coded errors if a file is invalid, if
+ * the vocabulary lacks a special token, or if the documents yield no samples.
  */
 export function openBertDataset(options: BertDatasetOptions): BertDataset {
   const { sequenceLength, seed, sentencePairs = true, tokenizer } = options;
@@ -348,7 +347,7 @@ export function openBertDataset(options: BertDatasetOptions): BertDataset {
   });
 }
 
-/** Opens the sentences of a split, and builds or loads the mapping of its samples. */
+/** Opens the sentences of a split, and builds or loads the mapping that defines its samples. */
 function openSentences(
   options: BertDatasetOptions,
 ): Pick<BertDatasetDescription, 'index' | 'mapping' | 'documents'> {
@@ -382,8 +381,8 @@ interface BertDatasetsOptions
     SplitDatasetsOptions {}
 
 /**
- * Opens the train, valid and test splits of a dataset or a blend, with Megatron's rules for the numbers of
- * samples and for the surplus of blends.
+ * Opens the train, valid and test splits of a dataset or a blend. Megatron's rules determine how many samples
+ * each split has and how many extra samples a blend draws.
  */
 export function buildBertDatasets(options: BertDatasetsOptions): SplitDatasets<MaskedTokenBatch> {
   return buildSplitDatasets(options, {

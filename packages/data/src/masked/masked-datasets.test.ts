@@ -34,7 +34,10 @@ function vocabulary(name: string, tokens: readonly string[]): Promise<Tokenizer>
   return createTokenizer({ type: 'BertWordPieceLowerCase', vocabFile });
 }
 
-/** Writes documents with random tokens, given the lengths of their sentences. */
+/**
+ * Writes documents of random tokens and returns the prefix. `documents` contains the lengths of each
+ * document's sentences.
+ */
 function corpus(name: string, documents: readonly (readonly number[])[]): string {
   const prefix = join(directory, name);
   const writer = new IndexedDatasetWriter({ prefix, dtype: 'uint16' });
@@ -156,7 +159,8 @@ describe('BertDataset', () => {
     const length = lengths[0]!;
     const original = tokens.slice();
     const isMasked = new Uint8Array(tokens.length);
-    // one expectation covers all positions, because an expectation for each would take most of the time
+    // a single expectation covers all positions, because one expectation per position would take most of the
+    // test's time
     const wrong: string[] = [];
     const check = (isRight: boolean, what: string): void => void (isRight || wrong.push(what));
     for (let i = 0; i < numMasked; i++) {
@@ -168,7 +172,7 @@ describe('BertDataset', () => {
       isMasked[maskedPositions[i]!] = 1;
     }
     expect(numMasked).toBeLessThanOrEqual(Math.max(1, 0.15 * length + 0.5));
-    // the format is [CLS] A [SEP] B [SEP], without other special tokens and without an empty segment
+    // the format is [CLS] A [SEP] B [SEP], without further special tokens and without an empty segment
     expect([original[0], original[length - 1]]).toEqual([2, 3]);
     const separators = [...original.keys()].filter((i) => original[i] === 3);
     expect(separators).toHaveLength(2);
@@ -201,7 +205,8 @@ describe('BertDataset', () => {
       all += batch.numMasked;
       swapped += batch.sentenceOrderLabels![0]!;
     }
-    // About 30,000 tokens and 3,000 samples of a fixed seed: three standard deviations are 0.007 and 0.028.
+    // The fixed seed gives about 30,000 tokens and 3,000 samples, for which three standard deviations are
+    // 0.007 and 0.028.
     expect(all).toBeGreaterThan(20_000);
     expect(Math.abs(masked / all - (0.8 + 0.1 / tokenizer.vocabularySize))).toBeLessThan(0.008);
     expect(Math.abs(kept / all - (0.1 + 0.1 / tokenizer.vocabularySize))).toBeLessThan(0.008);
@@ -222,7 +227,7 @@ describe('BertDataset', () => {
   it('tells which document a sample was read from', () => {
     const name = join(directory, 'documents');
     const writer = new IndexedDatasetWriter({ prefix: name, dtype: 'uint16' });
-    // no two documents share a token, so that a token identifies its document. Some documents are empty
+    // no two documents have a token in common, so a token identifies its document. Some documents are empty
     for (let document = 0; document < 30; document++) {
       const numSentences = document % 4 === 3 ? 0 : 2 + (document % 5);
       for (let sentence = 0; sentence < numSentences; sentence++)
@@ -244,7 +249,7 @@ describe('BertDataset', () => {
   });
 
   it('tells how long samples are without reading them, whatever the documents', () => {
-    // some sentences have no tokens, so that a segment may be empty
+    // some sentences have no tokens, so a segment may be empty
     const documents = fc.array(fc.array(fc.integer({ min: 0, max: 40 }), { minLength: 2, maxLength: 8 }), {
       minLength: 1,
       maxLength: 8,
@@ -260,7 +265,7 @@ describe('BertDataset', () => {
       }),
       { numRuns: 60 },
     );
-    // if there is room for only a single token, truncation would leave a segment empty
+    // if there were room for only a single token, truncation would leave one segment empty
     expect(() => openBertDataset({ ...base, sequenceLength: 4 })).toThrow(
       expect.objectContaining({ code: 'MTL_DATA_SEQUENCE_LENGTH' }),
     );
@@ -321,7 +326,7 @@ describe('cached mappings', () => {
     const bytes = readFileSync(npy);
     truncateSync(npy, bytes.length - 4);
     expect(open()).toEqual(built);
-    // A row that reaches into the next document.
+    // This row's end is changed to a sentence of the next document.
     const crossing = Buffer.from(bytes);
     crossing.writeUInt32LE(crossing.readUInt32LE(128 + 4) + 400, 128 + 4);
     writeFileSync(npy, crossing);
@@ -421,7 +426,7 @@ describe('errors', () => {
       'MTL_DATA_NO_SENTENCES',
       /none of 0 documents/,
     );
-    // without pairs, a document with a single sentence is enough, whatever its length
+    // for samples without pairs, a document with a single sentence of any length is enough
     openBertDataset({ ...base, prefix: corpus('single', [[600]]), sentencePairs: false }).close();
   });
 

@@ -77,14 +77,14 @@ const md5 = (values: Int32Array | Uint32Array) =>
     .update(Buffer.from(values.buffer, values.byteOffset, values.byteLength))
     .digest('hex');
 
-/** All values of a sample in the order of its fields. */
+/** Returns all values of a sample as one list, in the order of its fields. */
 function flat(sample: object): number[] {
   return Object.values(sample).flatMap((field) =>
     ArrayBuffer.isView(field) ? [...(field as Int32Array)] : Number(field),
   );
 }
 
-/** The samples of every case. Each sample is drawn once from the complete corpus. */
+/** The options for opening the complete corpus, from which every sample is drawn once. */
 const whole = { prefix, split: 'train', numSamples: undefined, cacheDirectory: false } as const;
 
 function expectSamples(

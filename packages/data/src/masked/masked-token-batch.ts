@@ -1,9 +1,11 @@
 import type { MaskedTokenBatch } from '@mtl/layout';
 
-/** A batch whose rows are still being filled. It has room for the maximum number of masked tokens. */
+/**
+ * A batch whose rows are still being filled. Its arrays have room for the maximum number of masked tokens.
+ */
 export type MaskedTokenBatchDraft = { -readonly [K in keyof MaskedTokenBatch]: MaskedTokenBatch[K] };
 
-/** Returns a batch that contains only padding, with room for `maximumMasked` masked tokens. */
+/** Creates a batch that contains only padding, with room for `maximumMasked` masked tokens. */
 export function createMaskedTokenBatch(options: {
   readonly batchSize: number;
   readonly sequenceLength: number;
@@ -31,8 +33,8 @@ export function createMaskedTokenBatch(options: {
 /** The number of special tokens in a sample: `[CLS]` and two `[SEP]`. */
 export const numSpecialTokens = 3;
 
-// The number of different sizes M (room for masked tokens) of batches. The sizes have equal distances up to
-// the maximum.
+// How many different sizes M (room for masked tokens) batches can have. The sizes are spaced evenly up to the
+// maximum.
 const ladderSteps = 8;
 
 interface MaskedSize {
@@ -42,22 +44,22 @@ interface MaskedSize {
   readonly probability: number;
 }
 
-/** Returns the maximum number of masked tokens in a batch. */
+/** Returns the maximum number of masked tokens that a batch can have. */
 export function mostMasked({ batchSize, sequenceLength, probability }: MaskedSize): number {
   return batchSize * Math.max(1, Math.floor(probability * (sequenceLength - numSpecialTokens)));
 }
 
 /**
- * Returns the largest M (room for masked tokens) of any batch. A batch has this M if all its samples fill
- * their sequences.
+ * Returns the largest size M (room for masked tokens) that a batch can have. A batch has this size if all its
+ * samples fill their sequences.
  */
 export function mostRoomForMasked(size: MaskedSize): number {
   return roomFor(mostMasked(size), mostMasked(size));
 }
 
 /**
- * Returns the room for `numMasked` tokens: the smallest sufficient size among eight sizes (multiples of
- * eight) up to `maximum`.
+ * Returns the smallest size with room for `numMasked` tokens, out of eight sizes (multiples of eight) up to
+ * `maximum`.
  */
 function roomFor(numMasked: number, maximum: number): number {
   const step = 8 * Math.max(1, Math.ceil(maximum / ladderSteps / 8));
@@ -65,8 +67,8 @@ function roomFor(numMasked: number, maximum: number): number {
 }
 
 /**
- * Reduces the room for masked tokens to one of eight sizes, so that a run has few tensor shapes. The wasted
- * computation is at most an eighth of the largest size.
+ * Reduces a batch's room for masked tokens to one of eight sizes, so that a run has few tensor shapes. The
+ * wasted computation is at most an eighth of the largest size.
  */
 export function trimMaskedTokens(batch: MaskedTokenBatchDraft): MaskedTokenBatch {
   const { numMasked } = batch;

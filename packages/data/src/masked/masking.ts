@@ -4,22 +4,22 @@ import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 import type { RandomState } from '../random/random-state.js';
 
 /**
- * The choice of the tokens that a masked language model must predict (Megatron's settings, with its defaults
- * for BERT).
+ * How the tokens that a masked language model must predict are chosen. The settings and their defaults are
+ * the same as in Megatron's BERT.
  */
 export interface MaskingOptions {
-  /** The share of tokens to mask (`--mask-prob`, default 0.15). */
+  /** The fraction of tokens to mask (`--mask-prob`, default 0.15). */
   readonly probability: number;
   /** The maximum number of consecutive words that are masked together (default 3). */
   readonly maximumNgram: number;
-  /** True to mask either all tokens of a word or none (default true). */
+  /** True (default) to mask either all tokens of a word or none. */
   readonly wholeWords: boolean;
   /**
-   * True to draw lengths from a geometric distribution with p = 0.2 (SpanBERT, arXiv 1907.10529, 3.1; default
-   * false).
+   * True to draw n-gram lengths from a geometric distribution with p = 0.2 (SpanBERT, arXiv 1907.10529, 3.1).
+   * Default: false.
    */
   readonly geometric: boolean;
-  /** True to prefer longer n-grams. Default: false, shorter n-grams are preferred. */
+  /** True to prefer longer n-grams. Default: false, which prefers shorter n-grams. */
   readonly favorLongerNgrams: boolean;
 }
 
@@ -48,7 +48,7 @@ export function checkMasking({ probability, maximumNgram }: MaskingOptions): voi
   }
 }
 
-/** The properties of a vocabulary that masking needs, as plain data for worker threads. */
+/** The vocabulary properties that masking needs, as plain data for worker threads. */
 export interface MaskingVocabulary {
   /** The number of ids: the largest id plus one. */
   readonly size: number;
@@ -58,13 +58,12 @@ export interface MaskingVocabulary {
   readonly padding: number;
   /** uint8 [size]: 1 for tokens that continue a word (`##`). */
   readonly continues: Uint8Array;
-  /** int32, ascending: the valid ids. Random replacements are drawn from these. */
+  /** int32, ascending: the valid ids, from which random replacements are drawn. */
   readonly ids: Int32Array;
 }
 
 /**
- * Reads the vocabulary of a WordPiece tokenizer. Throws `MTL_DATA_SPECIAL_TOKEN` if a special token is
- * missing.
+ * Reads a WordPiece tokenizer's vocabulary. Throws `MTL_DATA_SPECIAL_TOKEN` if a special token is missing.
  */
 export function maskingVocabulary(tokenizer: Tokenizer): MaskingVocabulary {
   const { tokenIds, vocabularySize: size, name } = tokenizer;
@@ -89,7 +88,7 @@ export function maskingVocabulary(tokenizer: Tokenizer): MaskingVocabulary {
   };
 }
 
-/** Returns the id of a required token. Throws `MTL_DATA_SPECIAL_TOKEN` if the token is missing. */
+/** Returns the id of the given token. Throws `MTL_DATA_SPECIAL_TOKEN` if the vocabulary lacks it. */
 export function specialTokenId({ tokenIds, name }: Tokenizer, token: string): number {
   const id = tokenIds?.get(token);
   if (id !== undefined) return id;
@@ -100,30 +99,36 @@ export function specialTokenId({ tokenIds, name }: Tokenizer, token: string): nu
   });
 }
 
-// In this file, a candidate is a word (or a token, without whole-word masking), and an n-gram is n
+// In this file, a candidate is a word (or a token, if whole-word masking is off), and an n-gram is n
 // consecutive candidates.
 
 const geometricProbability = 0.2;
 
-/** Returns the replacement of the masked token `label`, using numbers from `random`. */
+/**
+ * Returns the replacement for a masked token whose original value is `label`. Random numbers come from
+ * `random`.
+ */
 type Replace = (random: RandomState, label: number) => number;
 
 /**
  * Chooses masked tokens with the same random draws as Megatron. For each candidate, in shuffled order, it
- * masks an n-gram if this does not exceed the number of tokens to mask. Arrays are reused for all samples, so
- * that masking does not allocate memory.
+ * masks an n-gram unless this would exceed the number of tokens to mask. The arrays are reused for all
+ * samples, so masking does not allocate memory.
  */
 export class TokenMasker {
-  /** int32: the positions of the masked tokens, ascending; only the first `numMasked` entries are valid. */
+  /**
+   * int32: the positions of the masked tokens, in ascending order. Only the first `numMasked` entries are
+   * valid.
+   */
   readonly positions: Int32Array;
   /** int32: the original tokens at `positions`. */
   readonly labels: Int32Array;
   numMasked = 0;
   readonly #vocabulary: MaskingVocabulary;
   readonly #options: MaskingOptions;
-  /** Entry n - 1 is the probability that an n-gram has at most n candidates, P(length <= n). */
+  /** The cumulative distribution: entry n - 1 is the probability that an n-gram has at most n candidates. */
   readonly #cumulative: Float64Array;
-  /** The positions of the tokens that may be masked, in the order of candidates. */
+  /** The positions of the tokens that may be masked, candidate by candidate. */
   readonly #members: Int32Array;
   /** The index of each candidate's first token in `#members`, followed by the end of the last candidate. */
   readonly #firstMembers: Int32Array;
@@ -148,8 +153,8 @@ export class TokenMasker {
   }
 
   /**
-   * Masks some of the first `length` tokens, in place. `targetLength` is the sample's target length in the
-   * mapping.
+   * Masks some of the first `length` tokens in place. `targetLength` is the target length that the mapping
+   * gives for the sample.
    */
   mask(options: {
     readonly tokens: Int32Array;
@@ -181,7 +186,7 @@ export class TokenMasker {
       numMasked += end - first;
     }
     this.#collect(length);
-    // Megatron shuffles once more here; this shuffle can be omitted, because the sample draws no further
+    // Megatron shuffles once more here. This shuffle can be omitted, because the sample draws no further
     // random numbers
   }
 
@@ -204,8 +209,8 @@ export class TokenMasker {
   }
 
   /**
-   * Draws the length of an n-gram and reduces it until the n-gram fits. Returns the end index of the n-gram's
-   * tokens. If no n-gram fits, returns the start index.
+   * Draws an n-gram's length and reduces it until the n-gram fits. Returns the index at which the n-gram's
+   * tokens end; if no n-gram fits, this is the index at which they start.
    */
   #fittingEnd(options: {
     candidate: number;
@@ -250,15 +255,15 @@ export class TokenMasker {
 }
 
 /**
- * Returns P(length <= n) for each n. The probability of a length is proportional to 1/n, or to 1/n in reverse
- * order if longer n-grams are preferred.
+ * Returns the probability that an n-gram has at most n candidates, for each n. The probability of a length n
+ * is proportional to 1/n. If longer n-grams are preferred, these probabilities are reversed.
  */
 function cumulativeProbabilities({ maximumNgram, favorLongerNgrams }: MaskingOptions): Float64Array {
   const inverse = Array.from({ length: maximumNgram }, (_, i) => 1 / (i + 1));
   let probabilities = normalizeWeights(inverse);
   if (favorLongerNgrams) probabilities.reverse();
-  // the weights are normalized twice more to get the same rounding as Megatron, which normalizes once for the
-  // n-grams of a candidate, and once in the running sum of NumPy's choice()
+  // the weights are normalized twice more to get the same rounding as in Megatron, which normalizes once for
+  // the n-grams of a candidate, and once in the running sum of NumPy's choice()
   probabilities = normalizeWeights(probabilities);
   let sum = 0;
   const running = Float64Array.from(probabilities, (probability) => {

@@ -5,18 +5,18 @@ import { MersenneTwister, MersenneTwister64 } from '../random/mersenne-twister.j
 
 // N = number of samples.
 
-/** Documents of sentences, and the sizes of the samples. */
+/** Documents that consist of sentences, and the sizes of the samples. */
 interface SentenceMappingOptions extends SentenceDocuments {
-  /** The maximum number of tokens in a sample, without special tokens. */
+  /** The maximum number of tokens in a sample, excluding special tokens. */
   readonly maximumLength: number;
-  /** The share of samples with a shorter target length. Megatron rounds its inverse to an integer. */
+  /** The fraction of samples with a shorter target length. Megatron rounds its inverse to an integer. */
   readonly shortSequenceProbability: number;
 }
 
 /**
- * Builds Megatron's `build_mapping`: uint32 [N, 3] with the first sentence, end sentence and target length of
- * each sample. The rows and their order are equal to Megatron's, bit for bit. Short target lengths are drawn
- * as by C++ `std::mt19937`. Throws `MTL_DATA_NO_SENTENCES`.
+ * Returns the result of Megatron's `build_mapping`, uint32 [N, 3]: each sample's first sentence, end sentence
+ * and target length. The rows and their order are the same as in Megatron, bit for bit. Short target lengths
+ * are drawn as with C++ `std::mt19937`. Throws `MTL_DATA_NO_SENTENCES` if no document yields a sample.
  */
 export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Array {
   const { maximumLength, shortSequenceProbability, seed } = options;
@@ -32,7 +32,7 @@ export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Arr
       exitCode: 2,
     });
   }
-  // C++ round(): halves are rounded away from zero.
+  // This rounds like C++ round(): halves are rounded away from zero.
   const ratio = shortSequenceProbability > 0 ? Math.floor(1 / shortSequenceProbability + 0.5) : 0;
   const start = () => {
     const random = new MersenneTwister(seed);
@@ -46,47 +46,47 @@ export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Arr
 }
 
 /**
- * The maximum number of tokens in a sentence. A document of several sentences with a longer sentence gives no
- * samples.
+ * The maximum number of tokens in a sentence. If a document of several sentences has a longer sentence, the
+ * document yields no samples.
  */
 const longestSentence = 512;
-/** The number of columns: first sentence, end sentence, target length. */
+/** The number of columns in the mapping: first sentence, end sentence, target length. */
 const columns = 3;
-// The maximum number of rows. All rows must fit into one typed array.
+// The maximum number of rows, because all rows must fit into a single typed array.
 const maximumRows = 0x1fffffff;
 
-/** Documents, which are ranges of sentences. A sentence is a sequence of the indexed dataset. */
+/** Documents, each consisting of a range of sentences. A sentence is a sequence of the indexed dataset. */
 interface SentenceDocuments {
   /**
-   * [documents + 1]: the number of the sentence at which each document starts, and the end of the last
-   * document.
+   * [documents + 1]: the index of each document's first sentence, followed by the end of the last document.
    */
   readonly documentIndices: ArrayLike<number>;
-  /** int32: the number of tokens in every sentence of the dataset. */
+  /** int32: how many tokens each sentence of the dataset has. */
   readonly sizes: Int32Array;
-  /** The minimum number of sentences in a sample. */
+  /** The minimum number of sentences that a sample must have. */
   readonly minimumSentences: number;
   /**
    * The minimum number of samples. Complete epochs are added until there are enough samples, so there may be
-   * more. Undefined for one epoch.
+   * more. If it is undefined, there is one epoch.
    */
   readonly numSamples?: number | undefined;
   readonly seed: number;
 }
 
-/** Documents, and a source of target lengths for their samples. */
+/** Documents, and a source of target lengths for the samples. */
 interface WalkSentencesOptions extends SentenceDocuments {
   /**
-   * Restarts the random stream, and returns a function that gives the target length of each sample. The
-   * function is called twice, because the sentences are processed in two passes, which need the same lengths.
+   * Restarts the random stream, and returns a function that returns the next sample's target length at each
+   * call. `start` is called twice, because the sentences are processed in two passes that need the same
+   * lengths.
    */
   readonly start: () => () => number;
 }
 
 /**
  * Gathers sentences into samples, like Megatron's mapping: a sample ends when it reaches its target length,
- * or at the end of the document. Then `std::mt19937_64` shuffles the rows. Throws `MTL_DATA_NO_SENTENCES` if
- * no document gives a sample (Megatron would loop forever).
+ * or at the end of the document. Then shuffles the rows as with `std::mt19937_64`. Throws
+ * `MTL_DATA_NO_SENTENCES` if no document yields a sample (Megatron would loop forever).
  */
 function walkSentences(options: WalkSentencesOptions): Uint32Array {
   checkWalk(options);
@@ -133,19 +133,19 @@ function usableDocuments(options: WalkSentencesOptions): Int32Array {
   return usable.subarray(0, count);
 }
 
-/** The number of documents, and the number of documents without samples. */
+/** How many documents a split has, and why some yield no samples. */
 export interface DocumentCounts {
   readonly numDocuments: number;
-  /** The number of unused documents with fewer sentences than a sample needs. */
+  /** How many documents yield no samples because they have fewer sentences than a sample needs. */
   readonly numWithFewSentences: number;
   /**
-   * The number of unused documents with a sentence of more than 512 tokens, as in Megatron. Such sentences
-   * are often long tables and lists.
+   * How many documents yield no samples because a sentence has more than 512 tokens, as in Megatron. Such
+   * sentences are often long tables and lists.
    */
   readonly numWithLongSentence: number;
 }
 
-/** Counts documents, and documents that give no samples. */
+/** Counts all documents, and the documents that yield no samples. */
 export function countDocuments(
   options: Pick<SentenceDocuments, 'documentIndices' | 'sizes' | 'minimumSentences'>,
 ): DocumentCounts {
@@ -173,7 +173,7 @@ function isTooLong(
   return false;
 }
 
-/** Processes all epochs. Returns the number of samples, and writes the samples to `rows` if it is given. */
+/** Processes all epochs. Returns the number of samples. If `rows` is given, also writes the samples to it. */
 function walkEpochs(
   options: WalkSentencesOptions,
   usable: Int32Array,
@@ -211,8 +211,8 @@ function walkEpochs(
 }
 
 /**
- * Shuffles rows with the Fisher-Yates algorithm from the end; the random numbers are draws of C++
- * `std::mt19937_64(seed + 1)` modulo i + 1.
+ * Shuffles rows with the Fisher-Yates algorithm, from the end. The random numbers are the same as
+ * `std::mt19937_64(seed + 1)` modulo i + 1 in C++.
  */
 function shuffleRows(rows: Uint32Array, seed: number): void {
   const random = new MersenneTwister64(seed + 1);
@@ -239,7 +239,7 @@ function noSentences(options: WalkSentencesOptions): DataError {
       remedy:
         'prepare the corpus with mtl data prepare --split-sentences (in plain text, --text-documents file makes ' +
         'each file one document)' +
-        // BERT's samples have two segments, unless the model has no sentence-order head
+        // BERT's samples consist of two segments, unless the model has no sentence-order head
         (minimumSentences > 1 && numWithFewSentences > 0
           ? ', train without sentence order (--bert-no-binary-head)'
           : '') +
@@ -249,8 +249,8 @@ function noSentences(options: WalkSentencesOptions): DataError {
 }
 
 /**
- * Returns the defect of a cached mapping, or undefined. Every row must be inside one document of the split,
- * with enough sentences and a possible target length. There must be enough rows.
+ * Returns a description of the defect in a cached mapping, or undefined. Every row must be inside one
+ * document of the split, with enough sentences and a possible target length. There must be enough rows.
  */
 export function checkSentenceMapping(
   options: SentenceMappingOptions & { readonly mapping: Uint32Array },
@@ -272,7 +272,7 @@ export function checkSentenceMapping(
   return undefined;
 }
 
-/** Returns the end of the document that contains a sentence; -1 if the sentence is outside all documents. */
+/** Returns the end of the document that contains the given sentence; -1 if no document contains it. */
 function endOfDocument(documentIndices: ArrayLike<number>, sentence: number): number {
   if (documentIndices.length < 2 || sentence < documentIndices[0]!) return -1;
   // Finds the first boundary after the sentence.
@@ -295,14 +295,14 @@ interface SampleRange {
 
 /** The sentences of a sample. */
 interface SampleSentences extends SampleRange {
-  /** int32: the tokens of all sentences of the sample, valid until the next sample is read. */
+  /** int32: the tokens of all the sample's sentences. Valid until the next sample is read. */
   readonly tokens: Int32Array;
 }
 
-/** Reads the sentences of samples. Each sample takes a single read of the file. */
+/** Reads the sentences of samples. Each sample needs only a single read from the file. */
 export class SentenceReader {
   readonly #indexed: IndexedDataset;
-  /** uint32 [N, 3]: the first sentence, end sentence and target length of each sample. */
+  /** uint32 [N, 3]: each sample's first sentence, end sentence and target length. */
   readonly #mapping: Uint32Array;
   readonly #vocabularySize: number;
   #tokens = new Int32Array(4096);
@@ -321,12 +321,15 @@ export class SentenceReader {
     return this.#mapping.length / 3;
   }
 
-  /** Returns the number of tokens in the sentences [first, end). */
+  /** Returns the total number of tokens in the sentences [first, end). */
   countTokens(sentences: { readonly first: number; readonly end: number }): number {
     return this.#indexed.countTokens(sentences);
   }
 
-  /** Returns the range of a sample's sentences, using only the index. Throws `MTL_DATA_OUT_OF_RANGE`. */
+  /**
+   * Returns the range of sentences that a sample covers, using only the index. Throws
+   * `MTL_DATA_OUT_OF_RANGE`.
+   */
   findRange(sample: number): SampleRange {
     const firstSentence = this.#mapping[3 * sample];
     if (firstSentence === undefined) {
@@ -338,12 +341,15 @@ export class SentenceReader {
     return { firstSentence, endSentence, targetLength };
   }
 
-  /** Returns the document that contains the sentences of a sample; a sample never spans several documents. */
+  /**
+   * Returns the index of the document that contains a sample's sentences. A sample never spans several
+   * documents.
+   */
   findDocument(sample: number): number {
     const { firstSentence } = this.findRange(sample);
     const ends = this.#indexed.documentIndices;
-    // finds the last document that starts at or before the sentence; earlier documents with the same start
-    // are empty
+    // finds the last document that starts at or before the sentence, because earlier documents with the same
+    // start are empty
     let [low, high] = [0, ends.length - 2];
     while (low < high) {
       const middle = Math.ceil((low + high) / 2);
@@ -354,8 +360,8 @@ export class SentenceReader {
   }
 
   /**
-   * Reads the sentences of a sample. Throws `MTL_DATA_OUT_OF_RANGE`, or `MTL_DATA_TOKEN_OUT_OF_VOCABULARY`
-   * with the position of the token.
+   * Reads a sample's sentences. Throws `MTL_DATA_OUT_OF_RANGE`, or `MTL_DATA_TOKEN_OUT_OF_VOCABULARY`, whose
+   * message names the position of the token.
    */
   read(sample: number): SampleSentences {
     const range = this.findRange(sample);

@@ -4,10 +4,10 @@ import { floatText } from '@mtl/chat-templates/internal';
 const pythonNumber = /(?<![-.\w])(?:NaN|-?Infinity)\b/g;
 
 /**
- * Parses a JSON text like Python's `json`, which also accepts NaN, Infinity and -Infinity. These become 0,
- * because callers need only the other values.
+ * Parses a JSON string like Python's `json`, which also accepts NaN, Infinity and -Infinity. These become 0,
+ * because callers do not need their values.
  *
- * @throws SyntaxError for text that Python also rejects
+ * @throws SyntaxError for strings that Python also rejects
  */
 export function parsePythonJson(text: string): unknown {
   try {
@@ -20,8 +20,8 @@ export function parsePythonJson(text: string): unknown {
 }
 
 /**
- * Replaces NaN, Infinity and -Infinity by numbers of the same length, so that positions in error messages
- * stay correct.
+ * Replaces NaN, Infinity and -Infinity by numbers with the same number of characters, so that positions in
+ * error messages stay correct.
  */
 function withoutPythonNumbers(text: string): string {
   const parts: string[] = [];
@@ -38,8 +38,8 @@ function withoutPythonNumbers(text: string): string {
 }
 
 /**
- * Returns the end of the string that begins with the quotation mark at `start`: the position after its
- * closing mark, or the end of the text.
+ * Returns the end of the string literal that begins with the quotation mark at `start`: the position after
+ * its closing mark or, if there is none, the end of `text`.
  */
 export function endOfJsonString(text: string, start: number): number {
   for (let at = start + 1; ; ) {
@@ -62,8 +62,8 @@ export type PythonJsonValue =
   | { readonly [key: string]: PythonJsonValue };
 
 /**
- * Returns the same text as Python's `json.dumps(value, indent=4)`, including spacing, escapes and the format
- * of floats: Megatron names cache files by the md5 of such a text.
+ * Returns the same string as Python's `json.dumps(value, indent=4)`, including spacing, escapes and the
+ * format of floats. This is necessary because Megatron names cache files by the md5 of such a string.
  */
 export function pythonJson(value: PythonJsonValue, indent = ''): string {
   if (value === null || typeof value === 'boolean') return String(value);

@@ -1,5 +1,6 @@
 /**
- * Rounds like Python's and NumPy's round(): to the nearest integer, and halves to the nearest even integer.
+ * Rounds to the nearest integer, like Python's and NumPy's round(): halves are rounded to the nearest even
+ * integer.
  */
 export function roundHalfToEven(value: number): number {
   const floor = Math.floor(value);
@@ -9,8 +10,9 @@ export function roundHalfToEven(value: number): number {
 }
 
 /**
- * Returns the sum of float64 values in NumPy's order of addition (eight partial sums in blocks of at most
- * 128, and halves of longer arrays). Weights that are normalised by this sum equal NumPy's to the last bit.
+ * Returns the sum of float64 values, which are added in NumPy's order: blocks of at most 128 values have
+ * eight partial sums, and longer arrays are split in halves. Weights that are normalised by this sum equal
+ * NumPy's weights to the last bit.
  */
 export function pairwiseSum(values: readonly number[], start = 0, end = values.length): number {
   const count = end - start;

@@ -2,8 +2,8 @@ const stateSize = 624;
 const shift = 397;
 
 /**
- * MT19937 (Matsumoto and Nishimura 1998), seeded by `init_genrand`. It produces the raw stream of C++
- * `std::mt19937` and of NumPy's `RandomState(seed)`.
+ * MT19937 (Matsumoto and Nishimura 1998), seeded by `init_genrand`. It produces the same raw stream as C++
+ * `std::mt19937` and NumPy's `RandomState(seed)`.
  */
 export class MersenneTwister {
   readonly #state = new Uint32Array(stateSize);
@@ -14,7 +14,7 @@ export class MersenneTwister {
     this.reseed(seed);
   }
 
-  /** Restarts with another seed, like a new generator, but without allocating memory. */
+  /** Restarts with the given seed, like a new generator, but without allocating memory. */
   reseed(seed: number): void {
     const state = this.#state;
     state[0] = seed >>> 0;
@@ -52,10 +52,12 @@ const stateSize64 = 312;
 const shift64 = 156;
 const maskOf64Bits = (1n << 64n) - 1n;
 
-/** C++ `std::mt19937_64` (Nishimura 2000). Megatron shuffles BERT's sample mapping with this generator. */
+/**
+ * The generator `std::mt19937_64` of C++ (Nishimura 2000). Megatron shuffles BERT's sample mapping with it.
+ */
 export class MersenneTwister64 {
-  // 64-bit numbers are stored as two halves in typed arrays, because a bigint for each number would take
-  // microseconds.
+  // A 64-bit integer is stored as two halves in typed arrays. With bigints, every random number would take
+  // microseconds, because each result is allocated.
   readonly #high = new Uint32Array(stateSize64);
   readonly #low = new Uint32Array(stateSize64);
   #next = stateSize64;
@@ -81,7 +83,7 @@ export class MersenneTwister64 {
   /** Returns the next unsigned 64-bit integer modulo `divisor` (a positive integer up to 2^37). */
   modulo(divisor: number): number {
     this.#draw();
-    // The remainder is computed sixteen bits at a time, because (divisor - 1) x 2^16 + 65535 is exact in
+    // The remainder is computed from sixteen bits at a time, because (divisor - 1) * 2^16 + 65535 is exact in
     // float64.
     const afterHigh = this.#outputHigh % divisor;
     const afterMiddle = (afterHigh * 65536 + (this.#outputLow >>> 16)) % divisor;
@@ -115,7 +117,7 @@ export class MersenneTwister64 {
     for (let k = 0; k < stateSize64; k++) {
       const following = k + 1 === stateSize64 ? 0 : k + 1;
       const far = k + shift64 >= stateSize64 ? k + shift64 - stateSize64 : k + shift64;
-      // The upper 33 bits of word k, and the lower 31 bits of the following word.
+      // This combines the upper 33 bits of word k with the lower 31 bits of the following word.
       const joinedHigh = high[k]!;
       const joinedLow = (low[k]! & 0x80000000) | (low[following]! & 0x7fffffff);
       const odd = joinedLow & 1;

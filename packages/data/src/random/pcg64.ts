@@ -4,7 +4,7 @@ const multiplier = 47026247687942121848144207491837523525n;
 
 /**
  * NumPy's default generator, PCG64 (O'Neill 2014): a 128-bit linear congruential generator whose output is
- * reduced to 64 bits by an exclusive or and a rotation. Its initial state is the value of
+ * reduced to 64 bits by an exclusive or and a rotation. The constructor takes the values in
  * `numpy.random.PCG64(seed).state`.
  */
 export class Pcg64 {
@@ -37,12 +37,12 @@ export class Pcg64 {
   }
 
   /**
-   * Returns an integer of at least 0 and below `count`, which is at most 2^20, with the same draws as
-   * `Generator.integers` for 32-bit integers.
+   * Returns an integer in [0, count), with the same draws as `Generator.integers` for 32-bit integers.
+   * `count` must be at most 2^20.
    */
   below(count: number): number {
-    // products with a low half below this remainder are rejected, because some results would otherwise be too
-    // frequent (Lemire 2019); all products stay below 2^53
+    // a product whose low half is below this remainder is rejected, because some results would otherwise be
+    // too frequent (Lemire 2019); all products stay below 2^53
     const least = 2 ** 32 % count;
     for (;;) {
       const product = this.u32() * count;

@@ -1,15 +1,15 @@
 import { UsageError } from '@mtl/errors';
 import { MersenneTwister } from './mersenne-twister.js';
 
-/** A sequence that `shuffle` can permute in place. */
+/** An array that `shuffle` can permute in place. */
 interface Shufflable {
   readonly length: number;
   [index: number]: number;
 }
 
 /**
- * The functions of NumPy's legacy `numpy.random.RandomState(seed)` that Megatron's data pipeline uses. The
- * numbers are the same, so the same seed gives the same document order, sample order and masks as in
+ * The functions of NumPy's legacy `numpy.random.RandomState(seed)` that Megatron's data pipeline uses. They
+ * return the same random values, so the same seed gives the same document order, sample order and masks as in
  * Megatron.
  */
 export class RandomState {
@@ -26,7 +26,9 @@ export class RandomState {
     this.#generator = new MersenneTwister(seed);
   }
 
-  /** Restarts with another seed (taken modulo 2^32), like a new generator, but without allocating memory. */
+  /**
+   * Restarts with the given seed (taken modulo 2^32), like a new generator, but without allocating memory.
+   */
   reseed(seed: number): void {
     this.#generator.reseed(seed);
   }
@@ -36,7 +38,9 @@ export class RandomState {
     return this.#generator.u32();
   }
 
-  /** Returns a float64 in [0, 1) with 53 random bits: NumPy's `random()`, `rand()`, `random_sample()`. */
+  /**
+   * Returns a float64 in [0, 1) with 53 random bits, like NumPy's `random()`, `rand()` and `random_sample()`.
+   */
   double(): number {
     const high = this.#generator.u32() >>> 5;
     const low = this.#generator.u32() >>> 6;
@@ -44,8 +48,8 @@ export class RandomState {
   }
 
   /**
-   * Returns an integer in [0, maximum], for `maximum` below 2^53: masks random bits to the bit length of
-   * `maximum`, and rejects larger values.
+   * Returns an integer in [0, maximum], for `maximum` below 2^53. Masks random bits to the bit length of
+   * `maximum`, and rejects values that are larger than `maximum`.
    */
   interval(maximum: number): number {
     if (maximum === 0) return 0;
@@ -56,8 +60,8 @@ export class RandomState {
         if (value <= maximum) return value;
       }
     }
-    // Two numbers are drawn, the high half first. Only the high half is masked, because `maximum` has more
-    // than 32 bits.
+    // Two random 32-bit integers are drawn, the high half first. Only the high half is masked, because
+    // `maximum` has more than 32 bits.
     const highMaximum = Math.floor(maximum / 4294967296);
     const highMask = 0xffffffff >>> Math.clz32(highMaximum);
     for (;;) {
@@ -84,7 +88,7 @@ export class RandomState {
     return low + this.interval(high - 1 - low);
   }
 
-  /** Draws one of `values` with `probabilities`, whose sum need not be exactly 1. */
+  /** Draws one of `values` with the given `probabilities`, whose sum need not be exactly 1. */
   choice<T>(values: readonly T[], probabilities: readonly number[]): T {
     if (values.length === 0 || values.length !== probabilities.length) {
       throw new UsageError(
@@ -105,8 +109,8 @@ export class RandomState {
   }
 
   /**
-   * Returns the number of trials until the first success, for a success probability below 1/3 (the inversion
-   * method in NumPy).
+   * Draws from a geometric distribution (the number of trials until the first success), with NumPy's
+   * inversion method. The success probability must be below 1/3.
    */
   geometric(probability: number): number {
     if (!(probability > 0 && probability < 1 / 3)) {

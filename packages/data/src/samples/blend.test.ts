@@ -48,7 +48,8 @@ describe('buildBlendIndices', () => {
         const { datasetIndex } = buildBlendIndices({ weights, size: 400 });
         for (const [i, weight] of weights.entries()) {
           const taken = datasetIndex.filter((dataset) => dataset === i).length;
-          // The greedy rule bounds the lag of a dataset by the number of datasets.
+          // With the greedy rule, a dataset's sample count differs from its weighted share by at most the
+          // number of datasets.
           expect(Math.abs(taken - 400 * weight)).toBeLessThanOrEqual(weights.length);
         }
       }),

@@ -13,7 +13,7 @@ import {
   type SampleDocuments,
 } from './sample-dataset.js';
 
-/** A blend in a form that worker threads can receive. */
+/** A blend's description, which can be sent to worker threads. */
 export interface BlendedDatasetDescription extends BlendIndices {
   readonly kind: 'blended';
   readonly datasets: readonly SampleDatasetDescription[];
@@ -23,16 +23,19 @@ export interface BlendedDatasetDescription extends BlendIndices {
 interface BlendedDatasetOptions<Batch extends NumberedBatch = TokenBatch> {
   readonly datasets: readonly SampleDataset<Batch>[];
   /**
-   * The identifiers of the datasets (`gptDatasetIdentifiers`, `bertDatasetIdentifiers`), which enter the md5
-   * in the names of cache files.
+   * The identifiers of the datasets (see `gptDatasetIdentifiers` and `bertDatasetIdentifiers`), whose md5 is
+   * part of the cache files' names.
    */
   readonly identifiers: readonly PythonJsonValue[];
-  /** The weights of the datasets; if `size` is undefined, their lengths. */
+  /** The weights of the datasets. If `size` is undefined, they must be the datasets' lengths. */
   readonly weights: readonly number[];
-  /** The number of samples in the blend; undefined: every sample of every dataset exactly once. */
+  /**
+   * How many samples the blend has. If it is undefined, the blend contains every sample of every dataset
+   * exactly once.
+   */
   readonly size: number | undefined;
   readonly split: SplitName;
-  /** The directory of cached indices. Without it, indices are built each time. */
+  /** The directory for cached indices. If it is undefined, indices are built each time. */
   readonly cacheDirectory?: string | undefined;
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
@@ -43,13 +46,15 @@ interface BlendedDatasetOptions<Batch extends NumberedBatch = TokenBatch> {
  */
 export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements SampleDataset<Batch> {
   readonly description: BlendedDatasetDescription;
-  /** Returns the length of a sample; undefined unless all datasets can measure lengths. */
+  /** Returns a sample's length. Undefined unless all datasets can measure lengths. */
   readonly measureLength: ((sample: number) => number) | undefined;
-  /** Returns the documents of a sample; absent unless all datasets can list documents. */
+  /** Returns a sample's documents. Absent unless all datasets can list documents. */
   readonly listDocuments?: (sample: number) => SampleDocuments;
   readonly #datasets: readonly SampleDataset<Batch>[];
 
-  /** @param datasets the open datasets of `description.datasets`. Closing the blend closes them */
+  /**
+   * @param datasets the opened datasets that `description.datasets` describes. Closing the blend closes them
+   */
   constructor(description: BlendedDatasetDescription, datasets: readonly SampleDataset<Batch>[]) {
     this.description = description;
     this.#datasets = datasets;
@@ -92,7 +97,7 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
   fillRow({ sample, batch, row }: { sample: number; batch: Batch; row: number }): void {
     const { dataset, number } = this.#locateSample(sample);
     dataset.fillRow({ sample: number, batch, row });
-    // the batch must contain the sample's number in the blend, and not its number in the dataset
+    // the batch must contain the sample's index in the blend, and not its index in the dataset
     batch.sampleNumbers[row] = sample;
   }
 
@@ -100,7 +105,7 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
     for (const dataset of this.#datasets) dataset.close();
   }
 
-  /** Returns the dataset of a sample, and the sample's number in this dataset. */
+  /** Returns a sample's dataset, and the sample's index in this dataset. */
   #locateSample(sample: number): { readonly dataset: SampleDataset<Batch>; readonly number: number } {
     const { datasetIndex, datasetSampleIndex } = this.description;
     const dataset = datasetIndex[sample];
@@ -118,7 +123,8 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
 }
 
 /**
- * Builds or loads the indices of a blend. Throws if a dataset has fewer samples than the blend needs from it.
+ * Builds a blend's indices, or loads them from the cache. Throws if a dataset has fewer samples than the
+ * blend needs from it.
  */
 export function openBlendedDataset<Batch extends NumberedBatch = TokenBatch>(
   options: BlendedDatasetOptions<Batch>,
@@ -220,20 +226,21 @@ function checkOversampling(options: {
   }
 }
 
-/** For each sample of a blend, the number of its dataset, and the number of the sample in this dataset. */
+/** For each sample of a blend, the index of its dataset, and the index of the sample in this dataset. */
 interface BlendIndices {
   /** int16 [size]: the index of the dataset. */
   readonly datasetIndex: Int16Array;
   /**
-   * float64 [size]: the sample's number in the dataset. The values are exact integers, stored as int64 in the
-   * cache file.
+   * float64 [size]: the sample's index in its dataset. The values are exact integers, which the cache file
+   * stores as int64.
    */
   readonly datasetSampleIndex: Float64Array;
 }
 
 /**
- * Builds Megatron's greedy blend. Sample k is drawn from the dataset that is furthest behind its weight:
- * argmax of `weight * max(k, 1) - taken`. Ties go to the first dataset.
+ * Builds Megatron's greedy blend. Sample k is drawn from the dataset that is furthest behind its weight,
+ * which is the argmax of `weight * max(k, 1) - taken`. If datasets are equally far behind, the first one is
+ * chosen.
  */
 export function buildBlendIndices({
   weights,
@@ -246,8 +253,8 @@ export function buildBlendIndices({
 }
 
 /**
- * Builds a blend by the same rule, with weights proportional to `sizes`. Each sample of each dataset occurs
- * exactly once.
+ * Builds a blend by the same rule as `buildBlendIndices`, with weights proportional to `sizes`. Each sample
+ * of each dataset occurs exactly once.
  */
 export function buildExhaustiveBlendIndices({ sizes }: { sizes: readonly number[] }): BlendIndices {
   const size = sizes.reduce((sum, count) => sum + count, 0);

@@ -7,28 +7,28 @@ import { checkNoWeightAmongPrefixes, type DataBlend } from './data-path.js';
 import { type IndexCacheEvent, parseSplit, type SplitName, splitNames } from './dataset-part.js';
 import type { SampleDataset } from './sample-dataset.js';
 
-/** The datasets of a run, of any kind. */
+/** The options for a run's datasets, which are the same for all kinds of datasets. */
 export interface SplitDatasetsOptions {
   /** The datasets and their weights, from `parseDataPath`. */
   readonly blend: DataBlend;
-  /** `--split`: the weights of train, valid and test. Default: "1", all data is for training. */
+  /** `--split`: the weights of train, valid and test. Default: "1", which uses all data for training. */
   readonly splitWeights?: string | undefined;
-  /** The number of samples in each split; undefined for one epoch, 0 for no samples. */
+  /** How many samples each split must have. Undefined means one epoch, and 0 no samples. */
   readonly numSamples: Readonly<Record<SplitName, number | undefined>>;
   /**
-   * The directory of all cached indices (`--data-cache-path`; default: next to each dataset); `false`
+   * The directory for all cached indices (`--data-cache-path`). Default: next to each dataset. `false`
    * disables the cache.
    */
   readonly dataCachePath?: string | false | undefined;
   /**
-   * A fraction (0.005, as in Megatron). Each dataset of a blend gets this fraction more samples than its
-   * weight requires.
+   * How many more samples each dataset of a blend gets than its weight requires, as a fraction. Default:
+   * 0.005, as in Megatron.
    */
   readonly blendSurplus?: number;
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
 
-/** The splits of a run's data; undefined for a split without data or without requested samples. */
+/** The splits of a run's data. A split is undefined if it has no data or if no samples are requested. */
 export type SplitDatasets<Batch extends NumberedBatch = TokenBatch> = Readonly<
   Record<SplitName, SampleDataset<Batch> | undefined>
 >;
@@ -41,15 +41,15 @@ interface SplitDatasetOptions {
   readonly cacheDirectory: string | false | undefined;
 }
 
-/** The functions that open datasets of a kind and name their caches. */
+/** How datasets of one kind are opened and how their caches are named. */
 interface DatasetKind<Batch extends NumberedBatch> {
   readonly open: (part: SplitDatasetOptions) => SampleDataset<Batch>;
   readonly identifiers: (part: SplitDatasetOptions) => PythonJsonValue;
 }
 
 /**
- * Opens the train, valid and test splits of a dataset or a blend, with Megatron's rules for the numbers of
- * samples and for the surplus of blends.
+ * Opens the train, valid and test splits of a dataset or a blend. Megatron's rules determine how many samples
+ * each split has and how many extra samples a blend draws.
  */
 export function buildSplitDatasets<Batch extends NumberedBatch>(
   options: SplitDatasetsOptions,
@@ -72,7 +72,7 @@ export function buildSplitDatasets<Batch extends NumberedBatch>(
   return { train, valid, test };
 }
 
-/** Throws for values that JavaScript would silently coerce, because other datasets would then be selected. */
+/** Throws for values that JavaScript would silently coerce, which would select different datasets. */
 function checkOptions({ blend, numSamples }: SplitDatasetsOptions): void {
   const given: unknown = (blend as DataBlend | undefined)?.prefixes;
   if (!Array.isArray(given) || given.length === 0) {
@@ -114,7 +114,7 @@ function buildSplit<Batch extends NumberedBatch>(
     });
   }
   const perDataset = blend.prefixes.map((prefix, i) => {
-    // Without weights, every dataset gives exactly one epoch.
+    // If the user gives no weights, every dataset gives exactly one epoch.
     if (weights === undefined || wanted === undefined) return ofPrefix(prefix, undefined);
     return ofPrefix(prefix, Math.ceil(Math.ceil(wanted * weights[i]!) * (1 + blendSurplus)));
   });

@@ -1,10 +1,13 @@
 import { existsSync } from 'node:fs';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 
-/** Datasets, and their weights if the user gave any. */
+/** Several datasets, and their weights if the user has given any. */
 export interface DataBlend {
   readonly prefixes: readonly string[];
-  /** The weights from the user, not normalized. Undefined: weights proportional to the datasets' sizes. */
+  /**
+   * The weights that the user has given, not normalized. If it is undefined, the weights are proportional to
+   * the datasets' sizes.
+   */
   readonly weights: readonly number[] | undefined;
   /** True for synthetic data without files (see `mockDataBlend`). */
   readonly isMock?: boolean;
@@ -12,8 +15,8 @@ export interface DataBlend {
 
 /**
  * Parses the list of `--data-path` as Megatron does: pairs `weight prefix weight prefix ...` if the length is
- * even and the first element of every pair is a number. Otherwise, the list contains only prefixes. A mixture
- * is an error.
+ * even and the first element of every pair is a number. Otherwise, every element is a prefix. A mixture is an
+ * error.
  *
  * @throws ConfigurationError MTL_DATA_PATH, MTL_DATA_BLEND_WEIGHTS
  */
@@ -60,8 +63,8 @@ export function parseDataPath(values: readonly string[]): DataBlend {
 }
 
 /**
- * Throws for a list of odd length that contains a number, unless the number is the name of a dataset.
- * Megatron would treat the number as a prefix, but the user meant a weight.
+ * Throws if a list without weights contains a number, unless the number is a dataset's prefix. Megatron would
+ * treat the number as a prefix, but the user meant a weight.
  *
  * @throws ConfigurationError MTL_DATA_PATH
  */

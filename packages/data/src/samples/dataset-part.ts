@@ -3,40 +3,42 @@ import { ConfigurationError, changedError, DataError } from '@mtl/errors';
 import type { PythonJsonValue } from '../python/json.js';
 import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 
-/** Settings that the indices of all datasets of a run share. */
+/** The index settings that all of a run's datasets share. */
 export interface SampleIndexSettings {
   readonly sequenceLength: number;
   readonly seed: number;
-  /** `--split`: the weights of train, valid and test. Default: "1", all data is for training. */
+  /** `--split`: the weights of train, valid and test. Default: "1", which uses all data for training. */
   readonly splitWeights?: string | undefined;
   /**
-   * The tokenizer identifiers in the md5 of cache file names. With the value that Megatron uses, Megatron and
-   * this project can use each other's caches.
+   * The tokenizer identifiers, which are included in the md5 in the cache files' names. With Megatron's
+   * identifiers, Megatron and this project can use each other's caches.
    */
   readonly tokenizerIdentifiers?: PythonJsonValue;
   /**
-   * The directory of cached indices (default `{prefix}/cache/{Class}_indices`); `false` disables the cache.
+   * The directory for cached indices. Default: `{prefix}/cache/{Class}_indices`. `false` disables the cache.
    */
   readonly cacheDirectory?: string | false | undefined;
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
 
-/** The split of a dataset from which samples are drawn, and the number of samples. */
+/** The dataset, the split that provides the samples, and how many samples will be requested. */
 export interface SampleIndexPart {
   /** The prefix of an indexed dataset. */
   readonly prefix: string;
   readonly split: SplitName;
   /**
-   * The number of samples that will be requested, if necessary from several epochs; undefined for exactly one
-   * epoch.
+   * How many samples will be requested, if necessary from several epochs. Undefined means exactly one epoch.
    */
   readonly numSamples?: number | undefined;
 }
 
-/** An event about a cached index, for messages. */
+/**
+ * An event that reports whether a cached index was loaded, built or stored, so that the caller can tell the
+ * user.
+ */
 export interface IndexCacheEvent {
   /**
-   * The kind of event:
+   * The event:
    * - `loaded`: the index was read from the cache
    * - `built`: the index was built, because the cache did not contain it
    * - `rebuilt`: the index was built, because the cached index was invalid
@@ -44,9 +46,9 @@ export interface IndexCacheEvent {
    */
   readonly kind: 'loaded' | 'built' | 'rebuilt' | 'not-written';
   readonly directory: string;
-  /** The start of the cache files' names: `{md5}-{class}` or `{md5}-{class}-{split}`. */
+  /** The beginning of the cache files' names: `{md5}-{class}` or `{md5}-{class}-{split}`. */
   readonly name: string;
-  /** The reason why the index was rebuilt or could not be written. */
+  /** Why the index was rebuilt or could not be written. */
   readonly reason?: string;
   readonly milliseconds: number;
 }
@@ -55,11 +57,14 @@ export interface IndexCacheEvent {
 export const splitNames = ['train', 'valid', 'test'] as const;
 export type SplitName = (typeof splitNames)[number];
 
-/** The range [from, to) of a split, as fractions of the dataset; undefined if the split is empty. */
+/** A split's range [from, to), as fractions of the dataset; undefined if the split is empty. */
 type SplitRange = readonly [from: number, to: number] | undefined;
 type SplitMatrix = readonly [train: SplitRange, valid: SplitRange, test: SplitRange];
 
-/** Parses `--split` ("969,30,1"): one to three weights. They are normalized and become consecutive ranges. */
+/**
+ * Parses `--split`, such as "969,30,1". It contains one to three weights, which are normalized and become
+ * consecutive ranges.
+ */
 export function parseSplit(split: string): SplitMatrix {
   const numbers = (split.match(/[.0-9]+/g) ?? []).map(Number);
   if (
@@ -83,8 +88,8 @@ export function parseSplit(split: string): SplitMatrix {
 }
 
 /**
- * Returns the range [first, end) of the sequences in a split, for a dataset of `count` sequences. The range
- * is empty if the split is empty.
+ * Returns the range [first, end) of sequences that belong to a split of a dataset with `count` sequences. The
+ * range is empty if the split is empty.
  */
 export function splitSequences(options: {
   readonly split: SplitName;
@@ -98,10 +103,13 @@ export function splitSequences(options: {
   return { first: roundHalfToEven(range[0] * count), end: roundHalfToEven(range[1] * count) };
 }
 
-/** Returns the split in the form for a dataset's identifiers. */
+/**
+ * Returns the split matrix of the weights `split`, in the form in which a dataset's identifiers contain it.
+ */
 function splitMatrixIdentifier(split: string): PythonJsonValue {
   return parseSplit(split).map((range) => {
-    // as in Megatron, a limit of 0 at the start is a Python integer, and all other limits are floats
+    // as in Megatron, a range that starts at 0 has the Python integer 0 as its start, and all other limits
+    // are floats
     return range === undefined
       ? null
       : [range[0] === 0 ? 0 : new PythonFloat(range[0]), new PythonFloat(range[1])];
@@ -116,8 +124,8 @@ function invalidSplit(split: string): ConfigurationError {
 }
 
 /**
- * Returns the identifiers that all dataset classes have. As in Megatron, they come first in the list of
- * identifiers, and the md5 of the complete list is part of the names of the cache files.
+ * Returns the identifiers that all dataset classes share. As in Megatron, they precede a class's own
+ * identifiers, and the md5 of all identifiers is part of the cache files' names.
  */
 export function datasetIdentifiers(
   className: string,
@@ -137,9 +145,7 @@ export function datasetIdentifiers(
   };
 }
 
-/**
- * Runs a function for a split of a dataset. Adds the names of the dataset and the split to its data errors.
- */
+/** Calls `run`, and adds the names of the dataset and the split to the data errors that it throws. */
 export function inPart<T>(part: { readonly prefix: string; readonly split: SplitName }, run: () => T): T {
   try {
     return run();

@@ -159,7 +159,8 @@ describe('GptDataset', () => {
       const expected = samples.flatMap((sample) =>
         [...train!.sample(sample).tokens].map((token) => documentNumbers[token]!),
       );
-      // the last token of a sample is only a label, and may belong to the document that follows the inputs
+      // the last token of a sample is only a label, and may belong to the document after the last input's
+      // document
       expect(documents).toEqual(expect.arrayContaining(expected));
       expect(documents).toEqual([...new Set(documents)].sort((a, b) => a - b));
     }
@@ -254,7 +255,7 @@ describe('index cache', () => {
     expect(second.samples).toEqual(first.samples);
     const files = readdirSync(join(prefix, 'cache', 'GPTDataset_indices'));
     expect(files).toHaveLength(4);
-    // any other change of the description results in another index
+    // a change of any setting other than the tokenizer gives a different index
     for (const change of [
       { seed: base.seed + 1 },
       { numSamples: 9 },

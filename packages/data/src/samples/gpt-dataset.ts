@@ -21,36 +21,36 @@ import {
   type SampleDocuments,
 } from './sample-dataset.js';
 
-/** Settings that all datasets of a run share. */
+/** The settings that all of a run's GPT datasets share. */
 interface GptDatasetSettings extends SampleIndexSettings, SampleMaskOptions {
   /**
-   * True to omit the last sample of the validation split if it is incomplete (default true; other splits
-   * always omit it).
+   * True (default) to omit the validation split's last sample if it is incomplete. The train and test splits
+   * always omit an incomplete last sample.
    */
   readonly dropLastPartialValidationSequence?: boolean;
   /** The tokenizer's padding token, if it has one. */
   readonly padId?: number | undefined;
   /**
-   * The vocabulary size. A token at or above it is an error that names document and position. Default: no
-   * check.
+   * The vocabulary size. If a token is not below it, reading the token throws an error whose message names
+   * the document and the position. Default: no check.
    */
   readonly vocabularySize?: number;
 }
 
-/** Settings, and the split of a dataset from which samples are drawn. */
+/** The settings of a GPT dataset, and the split of an indexed dataset that provides its samples. */
 export interface GptDatasetOptions extends GptDatasetSettings, SampleIndexPart {}
 
-/** The source of tokens for samples: files, or synthetic documents. */
+/** The source of the samples' tokens: files, or synthetic documents. */
 type TokenSequences = Pick<
   IndexedDataset,
   'prefix' | 'numSequences' | 'sequenceLengths' | 'copySequence' | 'close'
 >;
 type IndexedSequences = TokenSequences & { readonly index: IndexFile | MockIndex };
 
-/** A GPT dataset in a form that worker threads can receive. */
+/** A GPT dataset's description, which can be sent to worker threads. */
 export interface GptDatasetDescription {
   readonly kind: 'gpt';
-  /** The index of the files, or of synthetic data. */
+  /** The index of the dataset's files, or the parameters of the synthetic documents. */
   readonly index: IndexFile | MockIndex;
   readonly sequenceLength: number;
   readonly masks: SampleMaskOptions;
@@ -63,9 +63,9 @@ export interface GptDatasetDescription {
 }
 
 /**
- * Megatron's GPTDataset: samples of L + 1 tokens from shuffled, concatenated documents. For the same files,
- * split, seed and sizes, the samples and their order are equal to Megatron-Core's. Use `openGptDataset` to
- * open a dataset.
+ * Megatron's GPTDataset: samples of L + 1 tokens from shuffled, concatenated documents. Given the same files,
+ * split, seed and sizes, the samples and their order are the same as in Megatron-Core. Use `openGptDataset`
+ * to open a dataset.
  */
 export class GptDataset implements SampleDataset {
   readonly description: GptDatasetDescription;
@@ -92,7 +92,10 @@ export class GptDataset implements SampleDataset {
     return this.description.sequenceLength;
   }
 
-  /** Returns the L + 1 tokens of a sample. An incomplete last sample is padded with the padding id or -1. */
+  /**
+   * Returns a sample's L + 1 tokens. An incomplete last sample is padded with the padding id, or with -1 if
+   * there is none.
+   */
   text(sample: number): Int32Array {
     this.#readText(sample);
     return this.#text.slice();
@@ -126,7 +129,7 @@ export class GptDataset implements SampleDataset {
     for (let s = 0; s < sequenceLength; s++) {
       const at = s * batchSize + row;
       const [token, label] = [text[s]!, text[s + 1]!];
-      // padding must not count in the loss, and must be a valid index of the embedding
+      // padding must not count in the loss, and its id must be a valid index into the embedding
       tokens[at] = token === padId ? 0 : token;
       labels[at] = label === padId ? 0 : label;
       lossMask[at] = label === padId ? 0 : this.#lossMask[s]!;
@@ -135,7 +138,7 @@ export class GptDataset implements SampleDataset {
     batch.sampleNumbers[row] = sample;
   }
 
-  /** Returns the documents of a sample. Here a document is a sequence of the indexed dataset. */
+  /** Returns a sample's documents. Here, a document is a sequence of the indexed dataset. */
   listDocuments(sample: number): SampleDocuments {
     const { documentIndex, sampleIndex } = this.description;
     const row = this.#findRow(sample);
@@ -202,7 +205,7 @@ export class GptDataset implements SampleDataset {
 
 /**
  * Opens a split of an indexed dataset for training, and builds or loads Megatron's three indices. Throws
- * coded errors for invalid files, an empty split, or too few tokens.
+ * coded errors if a file is invalid, the split is empty, or there are too few tokens.
  */
 export function openGptDataset(options: GptDatasetOptions): GptDataset {
   const indexed = IndexedDataset.open(options.prefix);
@@ -214,8 +217,8 @@ export function openGptDataset(options: GptDatasetOptions): GptDataset {
 }
 
 /**
- * Opens a split of synthetic data without files and cache. The samples equal the samples of Megatron-LM's
- * MockGPTDataset.
+ * Opens a split of synthetic data, which needs neither files nor a cache. The samples equal those in
+ * Megatron-LM's MockGPTDataset.
  *
  * @throws UsageError MTL_DATA_MASKING without `vocabularySize` and `endOfDocument`
  */
@@ -230,10 +233,7 @@ function openMockGptDataset(options: GptDatasetOptions): GptDataset {
   return new GptDataset(describeGptDataset({ ...options, cacheDirectory: false, indexed }));
 }
 
-/**
- * Returns the identifiers whose md5 is a component of the names of a GPT dataset's cache files, as in
- * Megatron.
- */
+/** Returns the identifiers whose md5 is part of the names of a GPT dataset's cache files, as in Megatron. */
 function gptDatasetIdentifiers(options: GptDatasetOptions): Record<string, PythonJsonValue> {
   return datasetIdentifiers('GPTDataset', options);
 }
@@ -296,8 +296,8 @@ function describeGptDataset(
     index: indexed.index,
     sequenceLength: options.sequenceLength,
     masks: Object.fromEntries(Object.entries(masks).filter(([, value]) => value !== undefined)),
-    // if the padding token is also the end-of-document token, no token counts as padding, because the real
-    // ends of documents would otherwise be masked as well
+    // no token counts as padding if there is no padding token, or if the padding token is also the
+    // end-of-document token, because the real ends of documents would then be masked as well
     padId: options.padId === undefined || options.padId === endOfDocument ? -1 : options.padId,
     vocabularySize: options.vocabularySize,
     documentIndex: arrays.document_index,
@@ -306,11 +306,11 @@ function describeGptDataset(
   };
 }
 
-/** The treatment of documents inside a sample (Megatron's flags). */
+/** How documents inside a sample are treated (Megatron's flags). */
 interface SampleMaskOptions {
   /** The end-of-document token, which the three options below require. */
   readonly endOfDocument?: number | undefined;
-  /** True if positions with the end-of-document token as input do not count in the loss. */
+  /** True if positions whose input is the end-of-document token do not count in the loss. */
   readonly eodMaskLoss?: boolean;
   /** True if positions restart at 0 after each end-of-document token. */
   readonly resetPositionIds?: boolean;
@@ -319,7 +319,7 @@ interface SampleMaskOptions {
 }
 
 /**
- * Fills the loss mask, positions and document starts of a sample, given its input tokens. The end-of-document
+ * Fills a sample's loss mask, positions and document starts, given its input tokens. The end-of-document
  * token belongs to the document that it ends. Each array is a single row [S].
  */
 function fillMasks(options: {
@@ -347,8 +347,8 @@ interface GptDatasetsOptions
     SplitDatasetsOptions {}
 
 /**
- * Opens the train, valid and test splits of a dataset or a blend, with Megatron's rules for the numbers of
- * samples and for the surplus of blends.
+ * Opens the train, valid and test splits of a dataset or a blend. Megatron's rules determine how many samples
+ * each split has and how many extra samples a blend draws.
  */
 export function buildGptDatasets(options: GptDatasetsOptions): SplitDatasets {
   return buildSplitDatasets(options, {

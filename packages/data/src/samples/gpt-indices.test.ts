@@ -133,7 +133,7 @@ describe('buildGptIndices', () => {
           const indices = buildGptIndices(options);
           expect(checkGptIndices({ ...options, ...indices })).toBeUndefined();
           expect(indices.plan.numSamples).toBeGreaterThanOrEqual(numSamples ?? 1);
-          // with one epoch less, there would not be enough samples
+          // one epoch fewer would not provide enough samples
           if (numSamples !== undefined && indices.plan.numEpochs > 1) {
             expect((indices.plan.numEpochs - 1) * total).toBeLessThan(numSamples * sequenceLength + 1);
           }

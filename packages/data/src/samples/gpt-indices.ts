@@ -2,58 +2,53 @@ import { DataError } from '@mtl/errors';
 import { sharedInt32Array, sharedUint32Array } from '../files/typed-arrays.js';
 import { RandomState } from '../random/random-state.js';
 
-// L: sequence length. E: number of epochs. N: number of samples. T: number of tokens in one epoch.
+// In the shapes below, L is the sequence length, E the number of epochs, N the number of samples, and T the
+// number of tokens in one epoch.
 
 /** Documents, and the settings for their samples. */
 interface GptIndicesOptions {
   /**
-   * int32: the number of tokens in every sequence of the dataset (each sequence is a document of a GPT
-   * dataset).
+   * int32: how many tokens each sequence of the dataset has. In a GPT dataset, each sequence is a document.
    */
   readonly sizes: Int32Array;
   /** The sequences [first, end) of this split. */
   readonly documents: { readonly first: number; readonly end: number };
-  /** The number of samples that will be requested; undefined for exactly one epoch. */
+  /** How many samples will be requested. If it is undefined, the indices cover exactly one epoch. */
   readonly numSamples?: number | undefined;
   readonly sequenceLength: number;
   readonly seed: number;
   /**
-   * True to omit the last sample if it is incomplete. Default: true. Megatron keeps it only in validation, on
-   * request.
+   * True (default) to omit the last sample if it is incomplete. Megatron keeps it only in validation, and
+   * only on request.
    */
   readonly dropLast?: boolean;
 }
 
-/**
- * The sizes of the indices: the number of epochs, the number of samples, and the number of samples before the
- * last epoch if this epoch is shuffled separately.
- */
+/** The sizes of the indices. The last epoch may be shuffled separately. */
 interface GptIndexPlan {
   readonly tokensPerEpoch: number;
   readonly numEpochs: number;
   readonly numSamples: number;
-  /** True if the last epoch is shuffled separately, because a run uses less than 80 % of it. */
+  /** True if the last epoch is shuffled separately, because less than 80 % of it is used. */
   readonly separateFinalEpoch: boolean;
-  /** The number of samples before the last epoch (N if the last epoch is not shuffled separately). */
+  /** How many samples come before the last epoch; N if the last epoch is not shuffled separately. */
   readonly numSamplesBeforeFinalEpoch: number;
 }
 
 /** Megatron's three GPT indices. */
 interface GptIndices {
   readonly plan: GptIndexPlan;
-  /** int32 [E x documents]: the sequence numbers in the order of reading. */
+  /** int32 [E * documents]: the sequence indices in reading order. */
   readonly documentIndex: Int32Array;
-  /**
-   * int32 [N + 1, 2]: the position in the document index and the token offset at which each sample starts.
-   */
+  /** int32 [N + 1, 2]: where each sample starts, as a position in the document index and a token offset. */
   readonly sampleIndex: Int32Array;
   /** uint32 [N]: the row of the sample index that sample i uses. */
   readonly shuffleIndex: Uint32Array;
 }
 
 /**
- * Computes the numbers of epochs and samples (GPTDataset of Megatron-Core). It is fast and uses no random
- * numbers.
+ * Computes how many epochs and samples there are, like Megatron-Core's GPTDataset. This is fast and uses no
+ * random numbers.
  */
 export function planGptIndices(options: GptIndicesOptions): GptIndexPlan {
   const { sizes, documents, numSamples: wanted, sequenceLength, dropLast = true } = options;
@@ -92,7 +87,7 @@ export function planGptIndices(options: GptIndicesOptions): GptIndexPlan {
 }
 
 /**
- * Builds the document, sample and shuffle index, bit by bit like Megatron-Core. A single
+ * Builds the document, sample and shuffle indices, which equal Megatron-Core's bit by bit. A single
  * `numpy.random.RandomState(seed)` shuffles first the documents, then the samples.
  */
 export function buildGptIndices(options: GptIndicesOptions): GptIndices {
@@ -108,8 +103,8 @@ export function buildGptIndices(options: GptIndicesOptions): GptIndices {
 
 function checkCounts(plan: GptIndexPlan, documents: GptIndicesOptions['documents']): void {
   const entries = plan.numEpochs * (documents.end - documents.first);
-  // beyond these limits, Megatron uses wider element types, and the index would not fit into one typed array
-  // of this program
+  // beyond these limits, Megatron uses wider element types, and the index would not fit into a single typed
+  // array
   if (entries > 0x7fffffff || plan.numSamples >= 0x7fffffff) {
     throw new DataError(
       'MTL_DATA_INDEX_TOO_LARGE',
@@ -150,7 +145,7 @@ function buildSampleIndex(options: {
   let position = 0;
   let offset = 0;
   for (let row = 1; row <= numSamples; row++) {
-    // a sample takes L + 1 tokens. Its last token is also the first token of the next sample
+    // a sample takes L + 1 tokens, but its last token is also the first token of the next sample
     let remaining = sequenceLength + 1;
     for (;;) {
       const available = sizes[documentIndex[position]!]! - offset;
@@ -160,7 +155,7 @@ function buildSampleIndex(options: {
       }
       remaining -= available;
       if (position === lastPosition) {
-        // This line is reached only in an incomplete last sample, when no tokens remain.
+        // Only an incomplete last sample, for which no tokens remain, reaches this line.
         offset = sizes[documentIndex[position]!]! - 1;
         break;
       }
@@ -182,7 +177,7 @@ function buildShuffleIndex({ plan, random }: { plan: GptIndexPlan; random: Rando
   return index;
 }
 
-/** Cached indices, and the settings that they must match. */
+/** Cached indices, and the settings with which they must agree. */
 interface CheckGptIndicesOptions {
   readonly sizes: Int32Array;
   readonly documents: { readonly first: number; readonly end: number };
@@ -194,9 +189,9 @@ interface CheckGptIndicesOptions {
 }
 
 /**
- * Returns the defect of indices that were read from a cache, or undefined. Every document must occur once per
- * epoch, and every sample exactly once. Every sample must have L + 1 tokens and start at the last token of
- * the previous sample.
+ * Checks indices that were read from a cache. Returns a description of the first defect, or undefined. Every
+ * document must occur once per epoch, and every sample exactly once. Every sample must have L + 1 tokens and
+ * start at the last token of the previous sample.
  */
 export function checkGptIndices(options: CheckGptIndicesOptions): string | undefined {
   return checkDocumentIndex(options) ?? checkSampleIndex(options) ?? checkShuffleIndex(options);
@@ -228,7 +223,7 @@ function checkSampleIndex(options: CheckGptIndicesOptions): string | undefined {
       return `sample_index.npy, row ${row}: position ${rowPosition} is out of order`;
     }
     while (position < rowPosition) before += sizes[documentIndex[position++]!]!;
-    // An incomplete last sample (and rows that float32 rounding adds) ends at the last token.
+    // An incomplete last sample ends at the last token, as do the extra rows that float32 rounding causes.
     const expected = Math.min(row * sequenceLength, totalTokens - 1);
     if (before + sampleIndex[2 * row + 1]! !== expected) {
       return `sample_index.npy, row ${row}: it does not start at token ${expected}`;

@@ -15,19 +15,19 @@ import type { IndexCacheEvent, SampleIndexSettings } from './dataset-part.js';
 /** The element type and shape of an array in a cached index. */
 interface CachedArraySpecification<D extends NpyDescription = NpyDescription> {
   readonly descr: D;
-  /** The shape. The first size is undefined if it is known only after building. */
+  /** The array's shape. The first size is undefined if it is known only after building. */
   readonly shape: readonly [number | undefined, ...number[]];
 }
 
 /**
- * Returns the cache folder of a dataset's indices: the given folder, or else Megatron's; undefined if the
- * cache is disabled.
+ * Returns the folder of a dataset's cached indices: `cacheDirectory`, or by default Megatron's folder;
+ * undefined if the cache is disabled.
  */
 export function indexCacheDirectory(
   { prefix, cacheDirectory }: { readonly prefix: string } & Pick<SampleIndexSettings, 'cacheDirectory'>,
   className: string,
 ): string | undefined {
-  // Megatron's folder is named like the prefix and is next to the two files
+  // Megatron's folder has the same name as the prefix, and is next to the .bin and .idx files
   return cacheDirectory === false
     ? undefined
     : (cacheDirectory ?? join(prefix, 'cache', `${className}_indices`));
@@ -35,20 +35,20 @@ export function indexCacheDirectory(
 
 type Arrays<S> = { [K in keyof S]: S[K] extends CachedArraySpecification<infer D> ? NpyArrays[D] : never };
 
-/** The functions that find an index in the cache, check it and build it. */
+/** How an index is found in the cache, checked and built. */
 interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> {
   /** The cache folder; undefined disables the cache. */
   readonly directory: string | undefined;
   /** Megatron's class name, for example `GPTDataset`. */
   readonly className: string;
-  /** The split whose name is part of the files' names; undefined if the names contain no split. */
+  /** The split, which is part of the file names; undefined if the file names contain no split. */
   readonly split?: string | undefined;
-  /** The text whose md5 is a component of the files' names. */
+  /** The string whose md5 is part of the file names. */
   readonly description: string;
   /** The name (as in `{name}.npy`), element type and shape of each array. */
   readonly arrays: S;
   readonly build: () => Arrays<S>;
-  /** Returns the defect of loaded arrays, or undefined. */
+  /** Returns a description of the defect in the loaded arrays, or undefined if they are valid. */
   readonly check: (arrays: Arrays<S>) => string | undefined;
   readonly onEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
@@ -57,9 +57,10 @@ interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> 
  * Loads an index from Megatron's cache files, or builds and stores it. Files are written atomically, and
  * arrays are checked after loading. An invalid cache is rebuilt, and the event contains the reason.
  *
- * The description, and thus the md5 in the names, includes the tokenizer, although an index does not depend
- * on the tokenizer. An index is therefore also loaded if its description differs only in the tokenizer, for
- * example because the tokenizer's files were moved, or because Megatron uses another class name.
+ * The description, and thus the md5 in the file names, includes the tokenizer, although an index does not
+ * depend on it. An index whose description differs only in the tokenizer is therefore loaded as well. Such a
+ * difference arises, for example, if the tokenizer's files were moved, or if Megatron names the tokenizer's
+ * class differently.
  */
 export function cachedIndex<S extends Record<string, CachedArraySpecification>>(
   options: IndexCacheOptions<S>,
@@ -95,7 +96,7 @@ export function cachedIndex<S extends Record<string, CachedArraySpecification>>(
     if (found === 'absent') report('built', directory);
     else report('rebuilt', directory, found);
   } catch (error) {
-    // The data directory is often read-only: the run continues, and the user gets a message.
+    // The data directory is often read-only. In this case, the run continues, and the user gets a message.
     report('not-written', directory, error instanceof Error ? error.message : String(error));
   }
   return arrays;
@@ -106,7 +107,7 @@ type Located<S extends Record<string, CachedArraySpecification>> = IndexCacheOpt
   name: string;
 };
 
-/** Returns the arrays, 'absent', or the defect of the files. */
+/** Returns the arrays, or 'absent', or a description of the files' defect. */
 function load<S extends Record<string, CachedArraySpecification>>(options: Located<S>): Arrays<S> | string {
   const { directory, name, description, arrays, check } = options;
   try {
@@ -127,8 +128,8 @@ function load<S extends Record<string, CachedArraySpecification>>(options: Locat
 }
 
 /**
- * Returns an index whose description differs only in the tokenizer. `name` is the component of the files'
- * names that does not depend on the tokenizer.
+ * Returns an index whose description differs only in the tokenizer, or undefined. `name` is the part of the
+ * file names that does not depend on the tokenizer.
  */
 function loadOfOtherTokenizer<S extends Record<string, CachedArraySpecification>>(
   options: Located<S>,
@@ -166,7 +167,10 @@ function descriptionIn(path: string): string | undefined {
   }
 }
 
-/** Returns a description without its tokenizer fields, as text; undefined if it is not JSON. */
+/**
+ * Returns a description without its tokenizer fields, as a JSON string; undefined if the description is not
+ * JSON.
+ */
 function withoutTokenizers(description: string): string | undefined {
   try {
     return JSON.stringify(JSON.parse(description), (key, value) => (key === 'tokenizer' ? undefined : value));
@@ -190,7 +194,10 @@ function store<S extends Record<string, CachedArraySpecification>>(
   writeFileAtomically(join(directory, `${name}-description.txt`), [description]);
 }
 
-/** The element types of index files; `<i8` arrays are held in memory as float64 with exact values. */
+/**
+ * The typed arrays for the element types of index files. Arrays of `<i8` become float64 arrays with exact
+ * values.
+ */
 interface NpyArrays {
   '<i2': Int16Array;
   '<i4': Int32Array;
@@ -203,7 +210,10 @@ const itemSizes: Record<NpyDescription, number> = { '<i2': 2, '<i4': 4, '<u4': 4
 const magic = Buffer.from('\x93NUMPY\x01\x00', 'latin1');
 const preambleBytes = magic.length + 2;
 
-/** Writes an array atomically in NumPy's format version 1.0, with the same bytes as `numpy.save`. */
+/**
+ * Writes an array atomically in NumPy's format version 1.0. The file has the same bytes as the output of
+ * `numpy.save`.
+ */
 function writeNpy<D extends NpyDescription>(options: {
   path: string;
   descr: D;
@@ -221,11 +231,14 @@ function writeNpy<D extends NpyDescription>(options: {
   writeFileAtomically(path, [magic, size, Buffer.from(text, 'latin1'), data]);
 }
 
-/** Reads an array with the given element type and shape. Throws an Error that describes a mismatch. */
+/**
+ * Reads an array, which must have the given element type and shape. Throws an Error that describes the
+ * mismatch.
+ */
 function readNpy<D extends NpyDescription>(options: {
   path: string;
   descr: D;
-  /** The expected shape; undefined for a dimension that may have any size. */
+  /** The expected shape. An undefined dimension may have any size. */
   shape: readonly (number | undefined)[];
 }): NpyArrays[D] {
   const { path, descr, shape } = options;

@@ -54,7 +54,7 @@ describe('sampleMicroBatches', () => {
           16 / (microBatchSize * count),
         ),
       );
-      // step by step: all micro-batches of the step from all ranks
+      // the samples step by step; each step contains the micro-batches of all ranks
       return ranks[0]!.flatMap((_, index) => ranks.flatMap((batches) => batches[index]!));
     };
     const [first, second] = [epoch(8, 1), epoch(8, 1, 16)];
@@ -144,8 +144,8 @@ describe('sampleMicroBatches', () => {
     { consumedSamples: 10 },
     { consumedSamples: -1 },
     { kind: 'cyclic' as const, consumedSamples: 1 },
-    // JavaScript callers can pass this kind although TypeScript rejects it; without the check, the sampler
-    // would never end
+    // JavaScript callers can pass this kind, which TypeScript rejects. Without the check, the sampler would
+    // never end
     { kind: 'random' as 'cyclic' },
   ])('refuses %j', (change) => {
     const options = { kind: 'single' as const, totalSamples: 10, microBatchSize: 2, ...change };

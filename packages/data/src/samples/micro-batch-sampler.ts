@@ -1,22 +1,21 @@
 import { UsageError } from '@mtl/errors';
 import { RandomState } from '../random/random-state.js';
 
-/** The samples that a rank reads, and their order, as plain data for worker threads. */
+/**
+ * Which samples a rank reads, and in which order. The object is plain data, which worker threads can receive.
+ */
 export interface MicroBatchSamplerOptions {
   /**
-   * The order of the samples. `single`: 0, 1, 2, ..., once. `cyclic`: a new seeded permutation of all samples
-   * for each epoch, without end.
+   * The order of the samples. `single`: 0, 1, 2, ..., once. `cyclic`: endless epochs, each with a new seeded
+   * permutation of all samples.
    */
   readonly kind: 'single' | 'cyclic';
   /** Samples of the dataset. */
   readonly totalSamples: number;
-  /**
-   * The number of samples that all ranks together have already consumed. The sampler continues after these
-   * samples.
-   */
+  /** How many samples all ranks together have already consumed. The sampler continues after these samples. */
   readonly consumedSamples?: number;
   readonly microBatchSize: number;
-  /** This rank's share of every batch: share `index` of `count` equal shares. Default: the complete batch. */
+  /** This rank's part of every batch: part `index` of `count` equal parts. Default: the complete batch. */
   readonly shareOfBatch?: { readonly index: number; readonly count: number };
   /** @deprecated the `index` of `shareOfBatch` */
   readonly dataParallelRank?: number;
@@ -25,14 +24,14 @@ export interface MicroBatchSamplerOptions {
   /** The seed of the permutations (`cyclic` only). */
   readonly seed?: number;
   /**
-   * The number of samples in an epoch is rounded down to a multiple of this number (`cyclic` only). Pass the
-   * global batch size if no step may span two epochs, and if the omitted samples must not depend on the
-   * layout. Default: microBatchSize x number of shares.
+   * Only for `cyclic`: an epoch's sample count is rounded down to a multiple of this value. Pass the global
+   * batch size if no step may span two epochs, and if the omitted samples must not depend on the parallel
+   * layout. Default: `microBatchSize` times the number of shares.
    */
   readonly epochMultiple?: number;
 }
 
-/** Returns the share of every batch from the options, including their deprecated names. */
+/** Returns the share of every batch that the options request. The options may use the deprecated names. */
 export function shareOfSampler({
   shareOfBatch,
   dataParallelRank,
@@ -52,9 +51,9 @@ export function shareOfSampler({
 }
 
 /**
- * Yields the sample numbers of each micro-batch. As in Megatron's pretraining sampler, each chunk of
- * (microBatchSize x number of shares) samples is divided into contiguous slices, one per share. The samples
- * of a step thus do not depend on the number of ranks. An incomplete last chunk is omitted.
+ * Yields the sample indices of each micro-batch. As in Megatron's pretraining sampler, each chunk of
+ * (`microBatchSize` * number of shares) samples is divided into contiguous slices, one per share. A step's
+ * samples thus do not depend on the number of ranks. An incomplete last chunk is omitted.
  */
 export function* sampleMicroBatches(options: MicroBatchSamplerOptions): Generator<number[], void, undefined> {
   const { kind, totalSamples, consumedSamples = 0, microBatchSize } = options;
@@ -76,7 +75,7 @@ export function* sampleMicroBatches(options: MicroBatchSamplerOptions): Generato
   ) {
     const order = new Float64Array(totalSamples).map((_, i) => i);
     new RandomState(((options.seed ?? 0) + epoch) % 4294967296).shuffle(order);
-    // if the dataset's size is not a multiple of the chunk, each epoch omits different samples
+    // if the dataset's size is not a multiple of the chunk size, each epoch omits different samples
     for (; start + chunk <= perEpoch; start += chunk) {
       yield Array.from(order.subarray(start + from, start + from + microBatchSize));
     }

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { buildGptDatasets, createBatchLoader, mockDataBlend } from '../index.js';
 import { createMockIndex, MockSequences } from './mock-sequences.js';
 
-// An epoch of the synthetic documents has 205 million tokens. With short sequences of 32 tokens, shuffling 6
-// million samples would take seconds.
+// An epoch of the synthetic documents has 205 million tokens. With sequences of only 32 tokens, the test
+// would shuffle 6 million samples, which takes seconds.
 const sequenceLength = 2048;
 const build = (options: { readonly vocabularySize: number; readonly splitWeights?: string }) =>
   buildGptDatasets({
@@ -22,7 +22,8 @@ describe('mock data', () => {
     const { sequenceLengths } = createMockIndex({ endOfDocument: 9, vocabularySize: 10 });
     expect([...sequenceLengths.subarray(0, 6)]).toEqual([3484, 2609, 2094, 1105, 1261, 168]);
     const bytes = new Uint8Array(sequenceLengths.buffer);
-    // from numpy 2: default_rng(seed=0).integers(low=1, high=4096, size=100000, dtype=int32).tobytes()
+    // generated with numpy 2: default_rng(seed=0).integers(low=1, high=4096, size=100000,
+    // dtype=int32).tobytes()
     expect(createHash('sha256').update(bytes).digest('hex')).toBe(
       'ed8f44f17361fd0c689e0af757ac685fff85bc309c50f698ffb2aac84ebd4cea',
     );

@@ -11,25 +11,25 @@ const stateOfSeed0 = {
   increment: 87136372517582989555478159403783844777n,
 };
 
-/** The parameters of the synthetic documents of `--mock-data`, in a form that worker threads can receive. */
+/** The parameters of `--mock-data`'s synthetic documents, as plain data that worker threads can receive. */
 export interface MockIndex {
   readonly kind: 'mock';
   /** int32 [100000]: the number of tokens in each document. */
   readonly sequenceLengths: Int32Array;
   readonly endOfDocument: number;
-  /** The vocabulary size. All tokens are below it. */
+  /** The vocabulary size. All tokens are smaller. */
   readonly vocabularySize: number;
 }
 
 /**
- * The blend of a run with synthetic data, in place of the datasets of --data-path; the documents are the same
- * as in Megatron-LM's MockGPTDataset.
+ * The blend of a run that uses synthetic data instead of the datasets of --data-path. The documents are the
+ * same as in Megatron-LM's MockGPTDataset.
  */
 export const mockDataBlend: DataBlend = { prefixes: ['mock data'], weights: undefined, isMock: true };
 
 /**
- * Returns the lengths of Megatron-LM's synthetic documents: `default_rng(0).integers(1, 4096, 100000,
- * numpy.int32)`.
+ * Creates the parameters of Megatron-LM's synthetic documents, whose lengths are `default_rng(0).integers(1,
+ * 4096, 100000, numpy.int32)`.
  */
 export function createMockIndex(options: {
   readonly endOfDocument: number;
@@ -45,7 +45,7 @@ export function createMockIndex(options: {
 
 /**
  * Synthetic documents as in Megatron-LM's MockGPTDataset: a document of n tokens consists of the tokens 1 to
- * n - 1, each modulo the vocabulary size, and the end-of-document token.
+ * n - 1, each modulo the vocabulary size, followed by the end-of-document token.
  */
 export class MockSequences {
   readonly prefix = mockDataBlend.prefixes[0]!;
@@ -63,7 +63,7 @@ export class MockSequences {
   }
 
   /**
-   * Copies a slice of a sequence into `target`, starting at `targetOffset`; returns the number of tokens
+   * Copies a slice of a sequence into `target`, starting at `targetOffset`. Returns how many tokens were
    * copied.
    */
   copySequence(

@@ -6,15 +6,15 @@ export interface SampleDatasetDescription {
   readonly kind: string;
 }
 
-/** The documents that a sample was read from. */
+/** The documents from which a sample was read. */
 export interface SampleDocuments {
-  /** The source in which documents are numbered: the prefix of an indexed dataset, or another name. */
+  /** The dataset that contains the documents: the prefix of an indexed dataset, or a descriptive name. */
   readonly source: string;
-  /** The numbers of the documents in the source, from 0. */
+  /** The indices of the documents in the source, from 0. */
   readonly documents: readonly number[];
 }
 
-/** A dataset of samples with equal sequence lengths. */
+/** A dataset of samples that all have the same sequence length. */
 export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
   /** Number of samples. */
   readonly length: number;
@@ -23,23 +23,25 @@ export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
    * A description from which a worker thread can open the same dataset. Its arrays are shared, not copied.
    */
   readonly description: SampleDatasetDescription;
-  /** Returns an empty batch of `batchSize` rows, to be filled and finished. */
+  /** Returns an empty batch of `batchSize` rows. The caller fills all rows and then calls `finishBatch`. */
   createBatch(batchSize: number): Batch;
   /**
-   * Writes sample `sample` into row `row` of `batch`. Rows must be written in ascending order, and each
-   * exactly once.
+   * Writes sample `sample` into row `row` of `batch`. The caller must write every row exactly once, in
+   * ascending order.
    */
   fillRow(options: { readonly sample: number; readonly batch: Batch; readonly row: number }): void;
-  /** Returns the final form of a batch after all its rows are filled. */
+  /** Returns a batch's final form. All rows must have been filled. */
   finishBatch(batch: Batch): Batch;
   /** Returns a sample as a batch. */
   sample(sample: number): Batch;
   /**
-   * Returns the number of tokens in a sample before its padding, without reading the tokens. Undefined if the
-   * dataset cannot know this number, or if its batches have no `lengths`.
+   * Returns a sample's token count without padding, and without reading the tokens. Undefined if the dataset
+   * cannot know the count in advance, or if its batches have no `lengths`.
    */
   readonly measureLength?: ((sample: number) => number) | undefined;
-  /** Returns the documents from which a sample was read. Absent for datasets without document numbers. */
+  /**
+   * Returns the documents from which a sample was read. Absent for datasets whose documents have no indices.
+   */
   listDocuments?(sample: number): SampleDocuments;
   /** Closes the files. */
   close(): void;
@@ -66,20 +68,20 @@ export function createTokenBatch(options: {
   };
 }
 
-/** Reads samples into a new batch, in the given order. */
+/** Reads the given samples into a new batch, in the given order. */
 export function assembleBatch<Batch extends NumberedBatch>(
   dataset: SampleDataset<Batch>,
   samples: readonly number[],
 ): Batch {
-  // Each batch has new arrays, because a caller may still use an older batch.
+  // Each batch has new arrays, because the caller may still use an earlier batch.
   const batch = dataset.createBatch(samples.length);
   for (const [row, sample] of samples.entries()) dataset.fillRow({ sample, batch, row });
   return dataset.finishBatch(batch);
 }
 
 /**
- * Returns the documents of samples, grouped by source. Sources are in the order of their first sample. Each
- * document occurs once, in ascending order.
+ * Returns the documents from which the given samples were read, grouped by source. Sources are in the order
+ * of their first sample. Each document occurs once, in ascending order.
  */
 export function documentsOfSamples<Batch extends NumberedBatch>(
   dataset: Pick<SampleDataset<Batch>, 'listDocuments'>,

@@ -3,7 +3,7 @@ import type { TaskTokenBatch } from '@mtl/layout';
 import { sharedFloat64Array, sharedInt32Array } from '../files/typed-arrays.js';
 import { assembleBatch, type SampleDataset } from './sample-dataset.js';
 
-// N: number of samples. C: number of choices per sample.
+// In the shapes below, N is the number of samples, and C the number of choices per sample.
 
 /** A fine-tuning dataset as plain data in shared memory. */
 export interface TaskDatasetDescription {
@@ -12,25 +12,26 @@ export interface TaskDatasetDescription {
   readonly numChoices: number;
   /** The padding token. */
   readonly padding: number;
-  /** int32: the tokens of all sequences, concatenated. Choice c of sample n is sequence n x C + c. */
+  /** int32: the tokens of all sequences, concatenated. Choice c of sample n is sequence `n * C + c`. */
   readonly tokens: Int32Array;
   /**
-   * float64 [N x C + 1]: the index in `tokens` of each sequence's start, and the end of the last sequence.
+   * float64 [N * C + 1]: the index in `tokens` at which each sequence starts, followed by the end of the last
+   * sequence.
    */
   readonly offsets: Float64Array;
-  /** int32 [N x C]: the number of tokens in each sequence up to and including its first `[SEP]`. */
+  /** int32 [N * C]: how many tokens each sequence has up to and including its first `[SEP]`. */
   readonly firstLengths: Int32Array;
   /** int32 [N]: the label of each sample. */
   readonly labels: Int32Array | undefined;
-  /** int32 [N]: the position of the first token of each answer. */
+  /** int32 [N]: the position of each answer's first token. */
   readonly startPositions: Int32Array | undefined;
-  /** int32 [N]: the position of the last token of each answer. */
+  /** int32 [N]: the position of each answer's last token. */
   readonly endPositions: Int32Array | undefined;
 }
 
 /**
- * A dataset of sentence pairs, multiple choice or spans, encoded in advance by the encode functions. Data
- * loaders and samplers accept it like a pretraining dataset.
+ * A dataset of sentence pairs, multiple choice or answer spans. The encode functions have already encoded its
+ * samples. Data loaders and samplers accept it like a pretraining dataset.
  */
 export class TaskDataset implements SampleDataset<TaskTokenBatch> {
   readonly description: TaskDatasetDescription;
@@ -98,7 +99,7 @@ export class TaskDataset implements SampleDataset<TaskTokenBatch> {
   }
 }
 
-/** The optional arrays that the batches of a dataset have. */
+/** True for each group of optional arrays that the dataset's batches have. */
 interface TaskTargets {
   readonly labels: boolean;
   readonly positions: boolean;
@@ -128,15 +129,15 @@ function createTaskTokenBatch(options: {
   };
 }
 
-/** Collects encoded sequences, then packs them into shared memory. */
+/** Collects encoded sequences and then packs them into shared memory. */
 export class TaskSequences {
-  // The array doubles when it is full. A list of numbers would take three times as much memory.
+  // When the array is full, its size is doubled. A list of numbers would take three times as much memory.
   #tokens = new Int32Array(1 << 12);
   #numTokens = 0;
   readonly #offsets: number[] = [0];
   readonly #firstLengths: number[] = [];
 
-  /** Appends a sequence. Its first `firstLength` tokens have type 0. */
+  /** Appends a sequence. Its first `firstLength` tokens have token type 0. */
   add({ tokens, firstLength }: { readonly tokens: ArrayLike<number>; readonly firstLength: number }): void {
     const end = this.#numTokens + tokens.length;
     if (end > this.#tokens.length) {
@@ -160,7 +161,7 @@ export class TaskSequences {
   }
 }
 
-/** Returns the values as int32 in shared memory. */
+/** Returns the given values as an int32 array in shared memory. */
 export function sharedCopy(values: readonly number[]): Int32Array {
   const result = sharedInt32Array(values.length);
   result.set(values);

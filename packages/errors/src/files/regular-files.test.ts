@@ -23,7 +23,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-/** The two functions that open a file, with descriptions. */
+/** The two functions that open a file, by a description for test names. */
 const ways = {
   'in the thread': async (name: string) => void openRegularFile(name),
   'by a handle': async (name: string) => await (await openRegularHandle(name)).close(),
@@ -31,7 +31,7 @@ const ways = {
 
 describe.each(Object.entries(ways))('opening a file %s', (_, open) => {
   it('refuses at once what is not a regular file', async () => {
-    // the FIFO has no writer, so opening it in the normal way would wait forever
+    // the FIFO has no writer, so opening it without special flags would wait forever
     execFileSync('mkfifo', [path]);
     await expect(open(path)).rejects.toThrow(new IrregularFileError('a FIFO'));
     await expect(open(directory)).rejects.toThrow(new IrregularFileError('a directory'));

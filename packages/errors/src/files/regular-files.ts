@@ -1,21 +1,24 @@
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 
-/** A path is not a regular file, although its reader needs one. */
+/** Thrown if a path is not a regular file, although its reader needs one. */
 export class IrregularFileError extends Error {
   constructor(readonly kind: 'a directory' | 'a FIFO' | 'a socket' | 'a device' | 'a socket or a device') {
     super(`is ${kind}, not a regular file`);
   }
 }
 
-/** A file is longer than its reader allows. */
+/** Thrown if a file is longer than its reader allows. */
 export class FileTooLargeError extends Error {
   constructor(readonly size: number) {
     super(`is ${size} bytes long`);
   }
 }
 
-/** Returns the problem with a file, as the end of a sentence, given the error of opening or reading it. */
+/**
+ * Returns the problem with a file, as the end of a sentence. `error` is the error of opening or reading the
+ * file.
+ */
 export function fileProblem(error: unknown): string {
   if (error instanceof IrregularFileError) return error.message;
   const { code, message } = error as NodeJS.ErrnoException;
@@ -24,9 +27,9 @@ export function fileProblem(error: unknown): string {
 }
 
 /**
- * Opens a regular file for reading. Any other kind of file is rejected at once, because opening a FIFO
- * without a writer, or reading a terminal, would wait forever. Throws an `IrregularFileError` or the error of
- * the system.
+ * Opens a regular file for reading. Rejects any other kind of file at once, because opening a FIFO without a
+ * writer, or reading a terminal, would wait forever. Throws an `IrregularFileError` or the operating system's
+ * error.
  */
 export function openRegularFile(path: string): { readonly descriptor: number; readonly size: number } {
   const descriptor = openAtOnce(path);
@@ -62,11 +65,11 @@ export async function openRegularHandle(path: string): Promise<FileHandle> {
   }
 }
 
-// Windows has no such flag, but its files cannot be FIFOs either
+// Windows has no such flag, but a Windows path cannot be a FIFO
 const openingFlags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
 function openingError(error: unknown): unknown {
-  // the error of open(2) for a socket, or for a device that does not exist
+  // open(2) raises this error for a socket, or for a device that does not exist
   const isIrregular = (error as NodeJS.ErrnoException).code === 'ENXIO';
   return isIrregular ? new IrregularFileError('a socket or a device') : error;
 }
@@ -79,9 +82,9 @@ function checkRegular(stats: Stats): void {
 }
 
 /**
- * Fills `view` with the bytes of an open file from `position` on. Returns the number of bytes read, which is
- * smaller than the view only at the end of the file. A loop is necessary, because a single read(2) may return
- * fewer bytes than requested, and never more than 2 GiB.
+ * Fills `view` with the bytes of an open file, starting at `position`. Returns how many bytes were read,
+ * which is less than the view's length only at the end of the file. A loop is necessary, because a single
+ * read(2) may return fewer bytes than requested, and never more than 2 GiB.
  */
 export function readFully(descriptor: number, view: ArrayBufferView, position: number): number {
   const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
@@ -115,7 +118,7 @@ const maximum = 2 ** 31 - 1;
 
 /**
  * Returns the bytes of a regular file of at most `maximumBytes`. Throws the errors of `openRegularFile` (see
- * `fileProblem`), and a `FileTooLargeError` before memory is allocated.
+ * `fileProblem`). If the file is longer, throws a `FileTooLargeError` before allocating memory.
  */
 export function readRegularFile(path: string, maximumBytes = maximum): Buffer {
   const { descriptor, size } = openRegularFile(path);
@@ -129,7 +132,8 @@ export function readRegularFile(path: string, maximumBytes = maximum): Buffer {
 }
 
 /**
- * Returns the text of a regular file, without blocking the thread; throws the errors of `readRegularFile`.
+ * Returns a regular file's contents as a string, without blocking the thread. Throws the errors of
+ * `readRegularFile`.
  */
 export async function readRegularText(path: string, maximumBytes = maximum): Promise<string> {
   const handle = await openRegularHandle(path);

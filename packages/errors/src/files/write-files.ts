@@ -4,8 +4,8 @@ import { dirname } from 'node:path';
 import { namingFile } from '../reword-error.js';
 
 /**
- * Writes `parts`, one after the other, to the file `path`. A reader sees either the old file or the complete
- * new one.
+ * Writes `parts`, one after another, to the file `path`. A concurrent reader sees either the old file or the
+ * complete new file.
  */
 export function writeFileAtomically(path: string, parts: readonly (ArrayBufferView | string)[]): void {
   mkdirSync(dirname(path), { recursive: true });
@@ -22,22 +22,21 @@ export function writeFileAtomically(path: string, parts: readonly (ArrayBufferVi
 }
 
 /**
- * Returns a unique name in the folder of `path`. It is on the same file system, so that a rename to `path` is
- * atomic.
+ * Returns a unique path in the folder of `path`, and thus on the same file system, so that renaming it to
+ * `path` is atomic.
  */
 export function temporaryPath(path: string): string {
   return `${path}.${process.pid}-${randomBytes(4).toString('hex')}.tmp`;
 }
 
-/** Makes renames in the directory of `path` durable, so that they survive a power failure. */
+/** Makes renames in the parent directory of `path` durable, so that they survive a power failure. */
 export function syncDirectory(path: string): void {
   let descriptor: number | undefined;
   try {
     descriptor = openSync(dirname(path), 'r');
     fsyncSync(descriptor);
   } catch {
-    // Some file systems (network shares, Windows) refuse to sync a directory; the rename itself is still
-    // atomic.
+    // Some file systems (network shares, Windows) refuse to sync a directory. The rename is still atomic.
   } finally {
     if (descriptor !== undefined) closeSync(descriptor);
   }
@@ -45,7 +44,7 @@ export function syncDirectory(path: string): void {
 
 /**
  * Appends bytes to a new file through a buffer of fixed size. A million small writes thus need only a few
- * system calls, and memory does not depend on the size of the file.
+ * system calls, and memory does not grow with the file.
  */
 export class BinaryFileWriter {
   readonly path: string;
@@ -54,20 +53,20 @@ export class BinaryFileWriter {
   #used = 0;
   #written = 0;
 
-  /** Creates (or truncates) the file at `path`. `bufferBytes` is the size of the buffer. */
+  /** Creates the file at `path`, or empties an existing one. `bufferBytes` is the buffer's size. */
   constructor({ path, bufferBytes = 1 << 20 }: { path: string; bufferBytes?: number }) {
     this.path = path;
     this.#descriptor = openSync(path, 'w');
     this.#buffer = Buffer.allocUnsafe(bufferBytes);
   }
 
-  /** Number of bytes appended so far, including buffered bytes. */
+  /** The number of bytes appended so far, including buffered bytes. */
   get byteLength(): number {
     return this.#written + this.#used;
   }
 
   /**
-   * Appends the bytes of `view` (any typed array, in the little-endian order of all platforms of Node.js).
+   * Appends the bytes of `view`, any typed array, in little-endian order, which all platforms of Node.js use.
    */
   write(view: ArrayBufferView): void {
     const bytes = Buffer.from(view.buffer, view.byteOffset, view.byteLength);
@@ -87,7 +86,7 @@ export class BinaryFileWriter {
     this.#used += 4;
   }
 
-  /** Appends one signed 64-bit integer given as an exact number (below 2^53). */
+  /** Appends a signed 64-bit integer. `value` must be exact (below 2^53). */
   writeInt64(value: number): void {
     this.#reserve(8);
     this.#buffer.writeUInt32LE(value % 4294967296, this.#used);
@@ -102,13 +101,13 @@ export class BinaryFileWriter {
     this.#close();
   }
 
-  /** Closes and deletes the file. It may be called after any failure, and more than once. */
+  /** Closes and deletes the file. May be called after any failure, and more than once. */
   discard(): void {
     this.#close();
     try {
       unlinkSync(this.path);
     } catch {
-      // The file was already renamed or deleted, so there is nothing to discard.
+      // The file has already been renamed or deleted, so there is nothing to discard.
     }
   }
 
@@ -122,7 +121,7 @@ export class BinaryFileWriter {
   }
 
   #writeAll(bytes: Uint8Array): void {
-    // write(2) may write fewer bytes than requested (signals, 2 GiB limit).
+    // write(2) may write fewer bytes than requested, because of a signal or the limit of 2 GiB.
     for (let done = 0; done < bytes.length; ) {
       done += namingFile(this.path, () => writeSync(this.#descriptor, bytes, done, bytes.length - done));
     }

@@ -1,24 +1,28 @@
 import { ConfigurationError } from '../mtl-error.js';
 import { nearestName } from '../nearest-names.js';
 
-/** The option that is being checked, for errors about it. */
+/** The location of the option being checked, and the code of errors about it. */
 export interface OptionPlace {
-  /** The path of the option in a program, such as `optimizer.lr` or `extensions[0].name`. */
+  /** The option's path within all options, such as `optimizer.lr` or `extensions[0].name`. */
   readonly path: string;
   /** The code of errors about the option. */
   readonly code: `MTL_${string}`;
 }
 
-/** A check of the value of an option. */
+/** A check for the value of one option. */
 export interface OptionCheck<IsRequired extends boolean = boolean> {
-  /** True if the option may not be left out. */
+  /** True if the caller must give the option. */
   readonly isRequired: IsRequired;
-  /** Checks a value that is not undefined. @throws ConfigurationError with the path of the option */
+  /**
+   * Checks a value, which must not be undefined. @throws ConfigurationError, whose message names the option's
+   * path, if the value is invalid
+   */
   readonly check: (value: unknown, place: OptionPlace) => void;
 }
 
 /**
- * A check for each option of a type. Options that may not be omitted must have a check made by `required`.
+ * A check for each option in `Options`. For an option that may not be omitted, the check must be made by
+ * `required`.
  */
 export type OptionChecks<Options> = {
   readonly [Name in keyof Options & string]-?: undefined extends Options[Name]
@@ -27,8 +31,8 @@ export type OptionChecks<Options> = {
 };
 
 /**
- * Describes a value for an error. Long texts are shortened, and texts have quotes, to distinguish them from
- * numbers.
+ * Describes a value for an error message. Strings are quoted, to distinguish them from numbers, and long
+ * strings are shortened.
  */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string')
@@ -46,16 +50,16 @@ function nameClass(value: object): string {
   return typeof made === 'function' && made.name !== '' ? made.name : 'another class';
 }
 
-/** Returns true if a value is an object literal `{ ... }`. */
+/** Returns true if `value` is an object literal `{ ... }`. */
 function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
-  // an object literal that was created in another realm (for example by node:vm) has another
+  // an object literal created in another realm than this code (for example by node:vm) has that realm's
   // Object.prototype, whose own prototype is null
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
-/** Returns the error about an invalid value of an option. */
+/** Returns the error for an option's invalid value. */
 function wrongOption(
   value: unknown,
   { path, code }: OptionPlace,
@@ -65,7 +69,10 @@ function wrongOption(
   return new ConfigurationError(code, message, { expected, ...makeRemedy(meant), details: { option: path } });
 }
 
-/** Makes a check that accepts the values for which `accepts` returns true. */
+/**
+ * Makes a check that accepts a value if `accepts` returns true. `expected` describes the accepted values in
+ * the error.
+ */
 export function optionThat(expected: string, accepts: (value: unknown) => boolean): OptionCheck<false> {
   return {
     isRequired: false,
@@ -78,7 +85,7 @@ export function optionThat(expected: string, accepts: (value: unknown) => boolea
 /** Makes a check for an option that may not be omitted. */
 export const required = ({ check }: OptionCheck): OptionCheck<true> => ({ isRequired: true, check });
 
-/** The check for a text that is not empty, such as a path or a name. */
+/** Accepts a string that is not empty, such as a path or a name. */
 export const textOption = optionThat('a text', (value) => typeof value === 'string' && value !== '');
 
 /** The check for true or false. */
@@ -87,13 +94,13 @@ export const switchOption = optionThat('true or false', (value) => typeof value 
 /** The check for any function. */
 export const functionOption = optionThat('a function', (value) => typeof value === 'function');
 
-/** The check for a number that is not NaN. */
+/** Accepts a number that is not NaN. */
 export const numberOption = optionThat(
   'a number',
   (value) => typeof value === 'number' && !Number.isNaN(value),
 );
 
-/** Makes the check for an integer in a range. Both limits are included. */
+/** Makes the check for an integer from `least` to `most`, both included. */
 export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER): OptionCheck<false> {
   const upTo = most === Number.MAX_SAFE_INTEGER ? ' or more' : ` to ${most}`;
   return optionThat(
@@ -102,7 +109,10 @@ export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER)
   );
 }
 
-/** Makes the check for one of a few names; the error suggests the nearest name. */
+/**
+ * Makes the check for an option whose value must be one of the given names. The error suggests the nearest
+ * name.
+ */
 export function choiceOption(names: readonly string[]): OptionCheck<false> {
   return {
     isRequired: false,
@@ -116,7 +126,7 @@ export function choiceOption(names: readonly string[]): OptionCheck<false> {
   };
 }
 
-/** Makes the check for a list whose elements all pass a check. */
+/** Makes the check for a list whose elements must all pass the given check. */
 export function listOption(
   { check }: OptionCheck,
   {
@@ -135,8 +145,8 @@ export function listOption(
 }
 
 /**
- * Makes the check for an object of any class whose members pass checks, such as a stream, an extension or a
- * signal. The object may have further members.
+ * Makes the check for an object of any class whose members pass the given checks, such as a stream, an
+ * extension or a signal. The object may have additional members.
  *
  * @param what the kind of object, for errors
  */
@@ -154,24 +164,24 @@ export function objectOption(
   };
 }
 
-/** The check for the words of a command line, without the program's name. */
+/** Accepts the words of a command line, without the program's name. */
 export const wordsOption = listOption(
   optionThat('a text', (word) => typeof word === 'string'),
   { what: 'an array of the words of a command line' },
 );
 
-/** The description of a group of options in errors about unknown names. */
+/** Describes a group of options in errors about unknown names. */
 export interface OptionGroupFacts {
-  /** A noun for the object that has the options, such as `a run`. */
+  /** A noun phrase for the object that has the options, such as `a run`. */
   readonly of: string;
   /**
-   * Returns the path of the option that the user may mean by an unknown name. Default: the known name that is
-   * most similar.
+   * Returns the path of the option that the user may mean when writing an unknown name. Default: the most
+   * similar known name.
    */
   readonly meant?: ((name: string) => string | undefined) | undefined;
 }
 
-/** Makes the check for a group of options: an object literal that has no other properties. */
+/** Makes the check for a group of options, which must be an object literal without additional properties. */
 export function groupOption(
   checks: Readonly<Record<string, OptionCheck>>,
   facts: OptionGroupFacts,
@@ -189,11 +199,11 @@ export function groupOption(
 }
 
 /**
- * Checks the options of a function call: their names, and their values in the order of `checks`.
+ * Checks the options of a function call: their names, and then their values in the order of `checks`.
  *
- * @param how.of a noun for the object that has the options, such as `a run`
+ * @param how.of a noun phrase for the object that has the options, such as `a run`
  * @param how.code the code of errors. Default: MTL_OPTION
- * @throws ConfigurationError for the first wrong option, with its path
+ * @throws ConfigurationError for the first wrong option, whose message names its path
  */
 export function checkOptions(
   options: unknown,
@@ -207,7 +217,7 @@ export function checkOptions(
   groupOption(checks, how).check(options, { path, code });
 }
 
-/** Checks a single argument that is not in an object of options. */
+/** Checks a single argument, which does not belong to an object of options. */
 export function checkArgument(
   value: unknown,
   {
@@ -257,7 +267,7 @@ const joinPath = (path: string, name: string): string => (path === '' ? name : `
 const makeRemedy = (meant: string | undefined): { readonly remedy?: string } =>
   meant === undefined ? {} : { remedy: `write ${meant}` };
 
-/** Returns the first names of options, as an example in errors. */
+/** Returns the names of the first options, as an example in errors. */
 function listedOptions(checks: Readonly<Record<string, OptionCheck>>): string {
   const names = Object.keys(checks);
   return `{ ${names.slice(0, 16).join(', ')}${names.length > 16 ? ' ...' : ''} }`;

@@ -13,24 +13,24 @@ import { float32, type Metadata, type MetadataValue, uint32 } from './metadata.j
 import { ropeMetadata } from './rope-metadata.js';
 import type { TypedModel } from './stored-dtypes.js';
 
-/** A property of a model that llama.cpp's graph for an architecture does not compute. */
+/** A property of a model that llama.cpp does not compute for the model's architecture. */
 interface Difference {
   readonly what: string;
   readonly remedy: string;
 }
 
-/** The representation of a model type of the transformers library in llama.cpp. */
+/** How llama.cpp represents a model type of the transformers library. */
 interface Architecture {
-  /** llama.cpp's name of the architecture, which is the prefix of the metadata keys. */
+  /** llama.cpp's name for the architecture, which is the prefix of the metadata keys. */
   readonly name: string;
   /** True if llama.cpp reads Llama 3's frequency factors (`rope_freqs.weight`) for this architecture. */
   readonly readsFrequencyFactors?: true;
   /**
    * How llama.cpp computes the weights of a token's chosen experts. `normalized` scales them to a sum of 1.
-   * Absent: the architecture has no experts.
+   * Absent if the architecture has no experts.
    */
   readonly expertWeights?: 'normalized' | 'as they are';
-  /** Returns the differences that only this architecture has. */
+  /** Returns the differences that are specific to this architecture. */
   differences?(model: GptModelConfiguration): readonly Difference[];
 }
 
@@ -73,9 +73,9 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
 };
 
 /**
- * llama.cpp's SmolLM3, which applies no rotary positions in every fourth layer. This interval is a constant
- * in llama.cpp, and GGUF files do not store it. A SmolLM3 with rotary positions in every layer is written as
- * a Llama.
+ * llama.cpp's SmolLM3, in which every fourth layer has no rotary positions. This interval is a constant in
+ * llama.cpp, and GGUF files do not store it. A SmolLM3 with rotary positions in every layer is written as a
+ * Llama.
  */
 const smolLm3: Architecture = {
   name: 'smollm3',
@@ -98,8 +98,8 @@ const smolLm3: Architecture = {
 };
 
 /**
- * Returns the model type for writing a GPT. If the model was loaded from a directory with a config.json, and
- * if the type in this file can describe the model, the result is this type.
+ * Returns the model type with which a GPT is written. If the model was loaded from a directory, and the type
+ * in its config.json can describe the model, the result is this type.
  *
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE for blocks that no supported architecture has
  */
@@ -119,7 +119,7 @@ export function modelTypeFor(model: GptModelConfiguration, origin?: HuggingFaceO
   );
 }
 
-/** Returns the architecture of llama.cpp for a model of a type. */
+/** Returns llama.cpp's architecture for a model of the given type. */
 export const findArchitecture = (modelType: GptTypeName, model: GptModelConfiguration): Architecture =>
   modelType === 'smollm3' && model.noRopeFreq !== undefined ? smolLm3 : architectures[modelType];
 
@@ -127,9 +127,8 @@ const countGroups = (model: GptModelConfiguration): number =>
   gptBlock(model).attention.numGroups ?? model.numAttentionHeads;
 
 /**
- * Returns the properties of a model that determine the types of its tensors. llama.cpp treats some models
- * with 80 layers as models of 70 billion parameters: each `qwen2`, and each `llama` with fewer key heads than
- * query heads.
+ * Returns the model properties that determine the types of the tensors. llama.cpp treats some models with 80
+ * layers as 70B models: each `qwen2`, and each `llama` that has fewer key heads than query heads.
  */
 export function describeTypedModel(modelType: GptTypeName, model: GptModelConfiguration): TypedModel {
   const { numLayers, numExperts, tieEmbeddings, numAttentionHeads } = model;
@@ -138,7 +137,9 @@ export function describeTypedModel(modelType: GptTypeName, model: GptModelConfig
   return { numLayers, numExperts, tieEmbeddings, isSeventyBillion: isOfSize && numLayers === 80 };
 }
 
-/** Returns the properties of a model that llama.cpp cannot compute, in its architecture or in general. */
+/**
+ * Returns the properties of a model that llama.cpp cannot compute, either in this architecture or in general.
+ */
 function listDifferences(modelType: GptTypeName, model: GptModelConfiguration): readonly Difference[] {
   const { expertWeights, readsFrequencyFactors, differences } = findArchitecture(modelType, model);
   const { windowSize, maxPositionEmbeddings, moeRouterPreSoftmax = false, useRopeScaling = false } = model;
@@ -171,9 +172,9 @@ function listDifferences(modelType: GptTypeName, model: GptModelConfiguration): 
 }
 
 /**
- * Rejects a model that llama.cpp would compute in another way.
+ * Rejects a model that llama.cpp would compute differently.
  *
- * @throws CheckpointError MTL_GGUF_ARCHITECTURE, with the property by name
+ * @throws CheckpointError MTL_GGUF_ARCHITECTURE, whose message names the property
  */
 export function checkArchitecture(modelType: GptTypeName, model: GptModelConfiguration): void {
   const [difference] = listDifferences(modelType, model);
@@ -186,7 +187,7 @@ export function checkArchitecture(modelType: GptTypeName, model: GptModelConfigu
   );
 }
 
-/** Returns the metadata for the numbers and sizes of experts. */
+/** Returns the metadata that state the number and the sizes of experts. */
 function expertMetadata(key: (name: string) => string, model: GptModelConfiguration): Metadata {
   const { numExperts, moeRouterTopk = 2, moeSharedExpertIntermediateSize: shared } = model;
   if (numExperts === undefined) return {};
@@ -199,7 +200,7 @@ function expertMetadata(key: (name: string) => string, model: GptModelConfigurat
   };
 }
 
-/** Returns the metadata that describe the architecture of a model. */
+/** Returns the metadata that describe a model's architecture. */
 export function architectureMetadata(modelType: GptTypeName, model: GptModelConfiguration): Metadata {
   const { name, expertWeights } = findArchitecture(modelType, model);
   const key = (field: string): string => `${name}.${field}`;

@@ -1,6 +1,6 @@
 /**
- * The numbers of metadata value types in GGUF files (the specification of GGUF, version 3). Numbers are
- * little-endian. A text is its length, then its UTF-8 bytes.
+ * The codes of metadata value types in GGUF files (see the specification of GGUF, version 3). Numbers are
+ * little-endian. A string is its length followed by its UTF-8 bytes.
  */
 export const valueTypes = {
   uint8: 0,
@@ -18,7 +18,7 @@ export const valueTypes = {
   float64: 12,
 } as const;
 
-/** A metadata value to write, with its type in the file. */
+/** A metadata value to write, and its type in the file. */
 export type MetadataValue =
   | { readonly type: 'uint32' | 'int32' | 'float32'; readonly value: number }
   | { readonly type: 'bool'; readonly value: boolean }
@@ -26,7 +26,7 @@ export type MetadataValue =
   | { readonly type: 'strings'; readonly value: readonly string[] }
   | { readonly type: 'int32s'; readonly value: readonly number[] };
 
-/** The metadata of a file, in the order of writing. */
+/** A file's metadata, in the order in which they are written. */
 export type Metadata = Readonly<Record<string, MetadataValue>>;
 
 export const uint32 = (value: number): MetadataValue => ({ type: 'uint32', value });
@@ -51,7 +51,7 @@ const number64 = (value: number): Buffer => {
   return bytes;
 };
 
-/** Returns a text in the form of GGUF files: its length in bytes, then its bytes. */
+/** Returns a string in the form that GGUF files use: its length in bytes, followed by its bytes. */
 function encodeText(value: string): Buffer {
   const bytes = Buffer.from(value, 'utf8');
   return Buffer.concat([number64(bytes.length), bytes]);
@@ -85,25 +85,25 @@ const arrayStart = (elementType: number, { length }: readonly unknown[]): Buffer
   number64(length),
 ];
 
-/** A tensor in the header of a file. */
+/** A tensor as described in a file's header. */
 export interface TensorInfo {
   readonly name: string;
   /** The shape in row-major order. Files store the dimensions in reverse order. */
   readonly shape: readonly number[];
   /** ggml's number of the tensor's type. */
   readonly typeId: number;
-  /** Offset of the tensor's first byte from the end of the header, in bytes. */
+  /** The offset of the tensor's first byte from the end of the header, in bytes. */
   readonly offset: number;
 }
 
-/** The alignment of tensors in bytes, unless a file states another as `general.alignment`. */
+/** The alignment of tensors in bytes, unless `general.alignment` in the file states a different one. */
 export const defaultAlignment = 32;
 
 /** Returns the next multiple of the alignment. */
 export const aligned = (bytes: number, alignment: number = defaultAlignment): number =>
   Math.ceil(bytes / alignment) * alignment;
 
-/** Returns the bytes before the tensors of a GGUF file, padded to the alignment. */
+/** Returns the bytes that precede the tensors of a GGUF file, padded to the alignment. */
 export function encodeHeader(metadata: Metadata, tensors: readonly TensorInfo[]): Buffer {
   const entries = Object.entries(metadata);
   const header = Buffer.concat([

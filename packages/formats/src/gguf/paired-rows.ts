@@ -3,13 +3,13 @@ import { mappingOfRuns, type WeightMapping } from '../huggingface/weight-mapping
 
 interface Heads {
   readonly numHeads: number;
-  /** D, the number of rows of a head. */
+  /** D, the number of rows in a head. */
   readonly headSize: number;
 }
 
 /**
  * Returns the rows of all heads as runs of values, in file order. Rows i and i + D / 2 of a head, which are
- * rotated together, become neighbours.
+ * rotated together, become adjacent.
  */
 function runsOfPairs({ numHeads, headSize }: Heads, numValues: number): readonly ValueRun[] {
   const length = numValues / (numHeads * headSize);
@@ -22,11 +22,11 @@ function runsOfPairs({ numHeads, headSize }: Heads, numValues: number): readonly
 }
 
 /**
- * Returns a mapping that reorders the rows of queries and keys for llama.cpp's architecture `llama`. `llama`
- * rotates the neighbouring features 2i and 2i + 1 of a head together. Our models and the transformers library
+ * Returns a mapping that reorders the rows of queries and keys for llama.cpp's architecture `llama`. In each
+ * head, `llama` rotates the features 2i and 2i + 1 together, whereas our models and the transformers library
  * rotate features i and i + D / 2 together. The reordering does not change attention scores.
  *
- * @param mapping the mapping of the transformers library, which consists of runs
+ * @param mapping the mapping for the transformers library, which must consist of runs
  * @param options.heads the number of query heads and of key heads
  */
 export function pairedRows(

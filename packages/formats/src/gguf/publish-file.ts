@@ -4,8 +4,8 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { CheckpointError, MtlError } from '@mtl/errors';
 
 /**
- * Writes a file atomically: `write` fills a temporary file next to it, which is renamed at the end. After an
- * error, neither file exists.
+ * Writes a file atomically: `write` fills a temporary file in the same directory, which is then renamed. If
+ * an error is thrown, the temporary file is deleted, and `path` is unchanged.
  *
  * @throws CheckpointError MTL_GGUF_EXISTS if the path exists, MTL_GGUF_IO; any coded error that `write`
  *   throws

@@ -7,10 +7,10 @@ import {
 } from '@mtl/models';
 import { float32, type Metadata, text, uint32 } from './metadata.js';
 
-/** Returns YaRN's attention factor for a scaling factor, computed as in llama.cpp. */
+/** Returns YaRN's attention factor for the scaling factor `factor`, computed as in llama.cpp. */
 const usualConcentration = (factor: number): number => (factor <= 1 ? 1 : 1 + 0.1 * Math.log(factor));
 
-/** Returns the base of rotary positions and the scaling of positions. */
+/** Returns the metadata that describe the base and the scaling of rotary positions. */
 export function ropeMetadata(key: (name: string) => string, model: GptModelConfiguration): Metadata {
   const { rotaryBase = 10_000, positionEmbeddingType, rotarySeqLenInterpolationFactor: linear = 1 } = model;
   const base = { [key('rope.freq_base')]: float32(rotaryBase) };
@@ -35,8 +35,8 @@ export function ropeMetadata(key: (name: string) => string, model: GptModelConfi
 }
 
 /**
- * Returns the divisors of the frequencies of Llama 3.1, one for each pair of features [D / 2]. In files, they
- * are the tensor `rope_freqs.weight`. Returns undefined for models without this scaling.
+ * Returns Llama 3.1's frequency divisors [D / 2], one for each pair of features. Files contain them as the
+ * tensor `rope_freqs.weight`. Returns undefined for models without this scaling.
  */
 export function frequencyDivisors(model: GptModelConfiguration): Float32Array | undefined {
   if (model.useRopeScaling !== true) return undefined;

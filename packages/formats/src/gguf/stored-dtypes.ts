@@ -1,8 +1,8 @@
 import { fitsRows, rowLength, type TensorType } from './tensor-types.js';
 
 /**
- * The dtypes of GGUF files, by their names in --dtype: the number in `general.file_type` (llama.h), and the
- * tensor type of most matrices.
+ * The dtypes of GGUF files, by their names in --dtype. `fileType` is the value of `general.file_type` (see
+ * llama.h), and `matrices` the tensor type of most matrices.
  */
 export const ggufDtypes = {
   float32: { fileType: 0, matrices: 'F32' },
@@ -13,23 +13,23 @@ export const ggufDtypes = {
   q4_k_m: { fileType: 15, matrices: 'Q4_K' },
 } as const satisfies Readonly<Record<string, { fileType: number; matrices: TensorType }>>;
 
-/** The name of a dtype of GGUF files. */
+/** The name of a GGUF file's dtype. */
 export type GgufDtype = keyof typeof ggufDtypes;
 
-/** Returns true if a dtype stores most weights in quantized blocks. */
+/** Returns true if a file of the given dtype stores most weights in quantized blocks. */
 export const isQuantized = (dtype: GgufDtype): boolean => !['float32', 'float16', 'bfloat16'].includes(dtype);
 
-/** The properties of a model that determine the types of its tensors. */
+/** The model properties that determine the types of the tensors. */
 export interface TypedModel {
   readonly numLayers: number;
   readonly numExperts?: number | undefined;
-  /** True if the embedding is the output head as well. */
+  /** True if the embedding also serves as the output head. */
   readonly tieEmbeddings: boolean;
-  /** True for a model that llama.cpp classifies as 70 billion parameters, because of its number of layers. */
+  /** True if llama.cpp classifies the model as a 70B model, because of its number of layers. */
   readonly isSeventyBillion?: boolean;
 }
 
-/** llama.cpp's replacement types for tensors whose rows do not consist of complete blocks of a K type. */
+/** llama.cpp's replacement types for tensors whose rows do not consist of complete blocks of the K type. */
 const replacements: Partial<Readonly<Record<TensorType, TensorType>>> = {
   Q4_K: 'Q5_0',
   Q5_K: 'Q5_1',
@@ -37,21 +37,21 @@ const replacements: Partial<Readonly<Record<TensorType, TensorType>>> = {
 };
 
 /**
- * Matches tensors that stay in float32: norms and routers, which are small and sensitive to rounding, and
- * tables that are read by row.
+ * Matches the names of tensors that stay in float32: norms and routers, which are small and sensitive to
+ * rounding, and tables that are read row by row.
  */
 const inFloat32 = /(^|\.)(ffn_gate_inp|position_embd|token_types|rope_freqs)\.weight$|_norm\.weight$/;
 
 /**
- * Returns true if q4_k_m stores a layer with more bits. These layers are the first eighth, the last eighth,
- * and every third layer between.
+ * Returns true if q4_k_m stores the given layer with more bits. These layers are the first eighth, the last
+ * eighth, and every third layer between them.
  */
 function hasMoreBits(layer: number, numLayers: number): boolean {
   const eighth = Math.floor(numLayers / 8);
   return layer < eighth || layer >= Math.floor((7 * numLayers) / 8) || (layer - eighth) % 3 === 2;
 }
 
-/** Returns the type of a matrix in a quantized file, regardless of the length of its rows. */
+/** Returns a matrix's type in a quantized file, without regard to the length of its rows. */
 function quantizedType(name: string, dtype: GgufDtype, model: TypedModel): TensorType {
   const { matrices } = ggufDtypes[dtype];
   if (dtype === 'q8_0') return matrices;
@@ -68,8 +68,8 @@ function quantizedType(name: string, dtype: GgufDtype, model: TypedModel): Tenso
 }
 
 /**
- * Returns the type of a tensor in a file of a dtype. llama.cpp's quantization without an importance matrix
- * chooses the same types (llama-quant.cpp).
+ * Returns a tensor's type in a file of the given dtype. llama.cpp's quantization without an importance matrix
+ * chooses the same types (see llama-quant.cpp).
  *
  * @param tensor its name in GGUF, and its row-major shape
  */
@@ -88,8 +88,8 @@ export function storedType(
 }
 
 /**
- * Returns a notice about the matrices that are stored in another type than the dtype's, because their rows do
- * not consist of complete blocks. Returns undefined if there are no such matrices.
+ * Returns a notice about the matrices whose type differs from the usual type for `dtype`, because their rows
+ * do not consist of complete blocks. Returns undefined if there are no such matrices.
  */
 export function replacedTypesNotice(
   tensors: readonly { readonly name: string; readonly shape: readonly number[]; readonly type: TensorType }[],

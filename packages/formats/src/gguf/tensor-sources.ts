@@ -8,15 +8,15 @@ import type { HuggingFaceTensor } from '../huggingface/weight-mapping.js';
 import { rowLength, type TensorType } from './tensor-types.js';
 import type { GgufTensorSource } from './write-gguf-file.js';
 
-/** The number of values that are converted at a time. */
+/** How many values are converted at a time by default. */
 const usualValuesAtOnce = 2 ** 22;
 
 /**
- * Returns the tensors of a GGUF file. A tensor is converted by blocks of rows if it can be read in slices, so
- * that memory does not depend on its size. Other tensors are read completely.
+ * Returns the tensors of a GGUF file. A large tensor that can be read in slices is converted in blocks of
+ * rows, so that memory does not depend on its size. All other tensors are read completely.
  *
- * @param options.chooseType returns the type of a tensor, given its name in GGUF and its shape
- * @param options.valuesAtOnce the number of values that are converted at a time, at least one row
+ * @param options.chooseType returns a tensor's type, given its name in GGUF and its shape
+ * @param options.valuesAtOnce how many values are converted at a time, at least one row
  * @throws UsageError MTL_HUGGING_FACE_TENSOR for a tensor that is missing, unknown or only a slice
  */
 export function tensorSources(options: {
@@ -32,7 +32,7 @@ export function tensorSources(options: {
     countElements(tensor.globalShape) > valuesAtOnce;
   const mapped = mappedTensors(names, tensors);
   const whole = new WholeTensors(mapped.filter((one) => !isInParts(one)).map(({ tensor }) => tensor));
-  // memory for a block of values, for its bytes, and for the neighbouring rows that reordering requires
+  // memory for one block: its values, its bytes, and the neighbouring rows that reordering requires
   const scratch = new ScratchMemory(4 * valuesAtOnce * Float32Array.BYTES_PER_ELEMENT);
   return mapped.flatMap((one) =>
     one.mapping.sources.map((source, position) => ({
@@ -46,7 +46,7 @@ export function tensorSources(options: {
   );
 }
 
-/** Yields the values of one of a tensor's sources, a block of rows at a time. */
+/** Yields the values of the source with index `position`, a block of rows at a time. */
 async function* readBlocks(
   { tensor, mapping }: MappedTensor,
   options: { readonly position: number; readonly valuesAtOnce: number; readonly scratch: ScratchMemory },

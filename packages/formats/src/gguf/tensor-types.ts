@@ -1,6 +1,6 @@
 /**
- * The supported tensor types of GGUF files, by their names in ggml. `id` is the number in files;
- * `blockValues` values are stored as one unit of `blockBytes` bytes (ggml.h, ggml-common.h).
+ * The supported tensor types of GGUF files, by their names in ggml. Files contain `id`; every `blockValues`
+ * values are stored as one block of `blockBytes` bytes (see ggml.h and ggml-common.h).
  */
 export const tensorTypes = {
   F32: { id: 0, blockValues: 1, blockBytes: 4 },
@@ -15,22 +15,24 @@ export const tensorTypes = {
   BF16: { id: 30, blockValues: 1, blockBytes: 2 },
 } as const;
 
-/** The name of a tensor type of GGUF files. */
+/** The name of a supported tensor type. */
 export type TensorType = keyof typeof tensorTypes;
 
-/** Returns the tensor type with a number in files; undefined for a type that is not supported. */
+/** Returns the tensor type with the given id, or undefined if it is not supported. */
 export const findTensorType = (id: number): TensorType | undefined =>
   (Object.keys(tensorTypes) as TensorType[]).find((name) => tensorTypes[name].id === id);
 
-/** Returns the bytes of `numValues` values, which must be complete blocks. */
+/** Returns the number of bytes that `numValues` values need. The values must form complete blocks. */
 export function bytesOfValues(type: TensorType, numValues: number): number {
   const { blockValues, blockBytes } = tensorTypes[type];
   return (numValues / blockValues) * blockBytes;
 }
 
-/** Returns the length of a tensor's rows, its last dimension. A block never crosses the end of a row. */
+/**
+ * Returns the length of a tensor's rows, which is its last dimension. A block never crosses the end of a row.
+ */
 export const rowLength = (shape: readonly number[]): number => shape.at(-1) ?? 1;
 
-/** Returns true if rows of this length consist of complete blocks of the type. */
+/** Returns true if rows of `length` values consist of complete blocks of the given type. */
 export const fitsRows = (type: TensorType, length: number): boolean =>
   length % tensorTypes[type].blockValues === 0;

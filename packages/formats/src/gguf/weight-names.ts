@@ -13,8 +13,8 @@ import {
 import { pairedRows } from './paired-rows.js';
 
 /**
- * The names in GGUF files, by the names in the transformers library: tensors of the whole model, then modules
- * of a layer.
+ * The names in GGUF files, by the names in the transformers library: first for tensors of the whole model,
+ * then for modules of a layer.
  */
 const modelNames: Readonly<Record<string, string>> = {
   'embed_tokens.weight': 'token_embd.weight',
@@ -44,14 +44,17 @@ const layerNames: Readonly<Record<string, string>> = {
 
 const ofLayer = /^layers\.(\d+)\.(.+)\.(weight|bias)$/;
 
-/** Returns the GGUF name of a tensor, given its name in transformers' Llama or a derived model. */
+/**
+ * Returns a tensor's GGUF name. `name` is its name in transformers' Llama or in a model derived from Llama.
+ */
 function ggufName(name: string): string {
   const [, layer, module, kind] = ofLayer.exec(name) ?? [];
   return module === undefined ? modelNames[name]! : `blk.${layer}.${layerNames[module]!}.${kind}`;
 }
 
 /**
- * Gives a tensor its GGUF name. A matrix with one row, such as the gate of shared experts, becomes a vector.
+ * Renames a tensor to its GGUF name. A matrix with one row, such as the gate of shared experts, becomes a
+ * vector.
  */
 const renamed = ({ name, shape }: HuggingFaceTensor): HuggingFaceTensor => ({
   name: ggufName(name),
@@ -61,7 +64,7 @@ const renamed = ({ name, shape }: HuggingFaceTensor): HuggingFaceTensor => ({
 const ofExperts = /^layers\.(\d+)\..*\.experts\.0\./;
 
 /**
- * Returns the mapping of a layer's experts. GGUF stores three tensors for a layer, each with the matrices of
+ * Returns the mapping for a layer's experts. GGUF stores three tensors per layer, each with the matrices of
  * all experts.
  */
 function expertsMapping(mapping: WeightMapping, layer: string): WeightMapping {
@@ -77,7 +80,7 @@ function expertsMapping(mapping: WeightMapping, layer: string): WeightMapping {
 }
 
 /**
- * Returns the mappings of a Llama or of a model derived from Llama.
+ * Returns the mappings for a Llama or a model derived from Llama.
  *
  * @param options.pairsRows true if the architecture rotates neighbouring features, as `llama` does
  */
@@ -144,7 +147,7 @@ function gpt2Mappings(model: GptModelConfiguration): WeightMapping[] {
 }
 
 /**
- * Returns true if llama.cpp rotates neighbouring features for a model type. This is the case in the
+ * Returns true if llama.cpp rotates neighbouring features in models of this type. This is true of the
  * architecture `llama`, which also covers Mistral, Mixtral and SmolLM3.
  */
 export const rotatesNeighbours = (modelType: GptTypeName): boolean =>
@@ -156,7 +159,8 @@ export function ggufWeightNames(modelType: GptTypeName, model: GptModelConfigura
   return {
     mappings: modelType === 'gpt2' ? gpt2Mappings(model) : llamaMappings(modelType, model, { pairsRows }),
     prefix: '',
-    // ignores the frequency factors, which follow from the metadata, and the output head of a tied model
+    // ignores two tensors: the frequency factors, which follow from the metadata, and the output head of a
+    // tied model
     isIgnored: (name) => name === 'rope_freqs.weight' || (model.tieEmbeddings && name === 'output.weight'),
     ...(model.tieEmbeddings && { copies: { 'output.weight': 'token_embd.weight' } }),
   };

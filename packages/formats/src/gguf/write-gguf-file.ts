@@ -12,18 +12,18 @@ export interface GgufTensorSource {
   readonly shape: readonly number[];
   readonly type: TensorType;
   /**
-   * Yields the values in row-major order, in complete rows. Each array is valid until the next array is
-   * requested.
+   * Yields the values in row-major order, in blocks of complete rows. An array is valid until the next array
+   * is requested.
    */
   read(): AsyncIterable<Float32Array>;
 }
 
-/** The number of values that are encoded at a time. The limit bounds the memory of the encoded bytes. */
+/** How many values are encoded at a time. This limits the memory for the encoded bytes. */
 const valuesAtOnce = 2 ** 20;
 
 const numValues = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
 
-/** Writes all bytes, with several calls if needed. On Linux, a call writes at most 2 GiB. */
+/** Writes all bytes, with several calls if needed, because a call writes at most 2 GiB on Linux. */
 async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise<void> {
   for (let start = 0; start < bytes.length; ) {
     start += (await handle.write(bytes, start, bytes.length - start)).bytesWritten;
@@ -31,7 +31,7 @@ async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise<void> 
 }
 
 /**
- * Rejects values that the type cannot hold.
+ * Rejects values that the tensor's type cannot represent.
  *
  * @throws CheckpointError MTL_NOT_FINITE
  */
@@ -67,9 +67,10 @@ async function writeTensor(handle: FileHandle, tensor: GgufTensorSource): Promis
 }
 
 /**
- * Writes a GGUF file, tensor by tensor, atomically.
+ * Writes a GGUF file tensor by tensor, but atomically.
  *
- * @throws CheckpointError MTL_GGUF_EXISTS, MTL_GGUF_IO, MTL_NOT_FINITE; coded errors of the tensors
+ * @throws CheckpointError MTL_GGUF_EXISTS, MTL_GGUF_IO, MTL_NOT_FINITE; the coded errors of reading the
+ * tensors
  */
 export async function writeGgufFile(options: {
   readonly path: string;

@@ -17,28 +17,31 @@ import { tokenizerMetadata } from './tokenizer/tokenizer-metadata.js';
 import { ggufWeightNames } from './weight-names.js';
 import { type GgufTensorSource, writeGgufFile } from './write-gguf-file.js';
 
-/** A GPT and the GGUF file to write. */
+/** The GPT to write, and options for the GGUF file. */
 export interface WriteGgufOptions {
-  /** The path of a new file. It is written atomically, with one rename. */
+  /** The output path, which must not exist. The file appears atomically, with one rename. */
   readonly path: string;
   readonly model: GptModelConfiguration;
-  /** All tensors of the model, complete. They are read one by one. */
+  /** All of the model's tensors, each complete. They are read one by one. */
   readonly tensors: readonly LogicalTensor[];
-  /** Dtype of the matrices in the file; vectors are float32. Default: float32. */
+  /** The dtype of the matrices in the file; vectors are always float32. Default: float32. */
   readonly dtype?: GgufDtype;
-  /** tokenizer.json and other files, as for `writeHuggingFaceGpt`. */
+  /** tokenizer.json and the tokenizer's other files, as for `writeHuggingFaceGpt`. */
   readonly tokenizerFiles: TokenizerFiles;
-  /** Ids of tokens: the first ends a text, the second ends a turn of a conversation. */
+  /** Token ids: the first ends a text, the second ends a turn of a conversation. */
   readonly endTokens?: readonly number[];
-  /** The config.json fields of the directory that the model was read from; model type and name are used. */
+  /**
+   * The config.json fields of the directory from which the model was read. Only the model type and the name
+   * are used.
+   */
   readonly origin?: HuggingFaceOrigin | undefined;
-  /** Name of the model in the file. Default: left out. */
+  /** The model's name in the file. Default: no name. */
   readonly name?: string | undefined;
 }
 
 /**
  * Writes a GPT as a GGUF file, the format of llama.cpp and of programs built on it. The vocabulary's padding
- * is dropped. A model or a tokenizer that llama.cpp would compute in another way is an error that names the
+ * is dropped. If llama.cpp would compute the model or the tokenizer differently, an error names the
  * difference.
  *
  * @returns notices for the user
@@ -71,7 +74,7 @@ export async function writeGguf(options: WriteGgufOptions): Promise<readonly str
   return [...tokenizer.notices, ...(notice === undefined ? [] : [notice])];
 }
 
-/** Returns the tensor with the divisors of frequencies, if the model has any. */
+/** Returns the tensor of frequency divisors, or an empty list if the model has none. */
 function frequencyTensors(model: GptModelConfiguration): readonly GgufTensorSource[] {
   const divisors = frequencyDivisors(model);
   if (divisors === undefined) return [];

@@ -5,8 +5,8 @@ import { type BertTypeName, modelTypes } from './model-types.js';
 import { checkSupported } from './unsupported-features.js';
 
 /**
- * Returns the architecture that the config.json of a BERT or a RoFormer describes. Sizes are required. Other
- * missing fields have the defaults of transformers.
+ * Returns the architecture that a BERT's or RoFormer's config.json describes. Sizes are required. All other
+ * missing fields get the defaults of the transformers library.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */
@@ -19,18 +19,20 @@ export function parseBertConfiguration(
   return { ...ours, ...fixed, ...readConfigFields(fields, table) } as BertModelConfiguration;
 }
 
-/** Returns the model type of transformers for a BERT. The type depends on the kind of position embeddings. */
+/**
+ * Returns the transformers library's model type for a BERT, which depends on the kind of position embeddings.
+ */
 export const chooseBertType = ({ positionEmbeddingType }: BertModelConfiguration): BertTypeName =>
   positionEmbeddingType === 'rope' ? 'roformer' : 'bert';
 
-/** The fields of config.json that depend on the BERT's class in transformers. */
+/** The config.json fields that depend on the BERT's class in the transformers library. */
 export interface BertArchitecture {
   readonly className: string;
-  /** Names of the classes of a classification, in the order of the logits. */
+  /** The class names of a classification, in the order of the logits. */
   readonly labels?: readonly string[] | undefined;
 }
 
-/** Returns the fields of config.json of a BERT. */
+/** Returns the config.json fields of a BERT. */
 export function encodeBertConfiguration(
   model: BertModelConfiguration,
   { dtype, paddingToken, className, labels }: BertArchitecture & { dtype: string; paddingToken: number },
@@ -44,12 +46,12 @@ export function encodeBertConfiguration(
     model_type: type,
     pad_token_id: paddingToken,
     tie_word_embeddings: true,
-    // the name that transformers before 4.56 gave to `dtype`
+    // the name of `dtype` in transformers before 4.56
     torch_dtype: dtype,
   });
 }
 
-/** Returns the fields with the labels' names, from which transformers derives the number of labels. */
+/** Returns the fields that contain the label names. transformers derives the number of labels from them. */
 const labelFields = (labels: readonly string[]) => ({
   id2label: Object.fromEntries(labels.map((label, index) => [index, label])),
   label2id: Object.fromEntries(labels.map((label, index) => [label, index])),

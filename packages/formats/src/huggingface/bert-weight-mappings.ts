@@ -62,7 +62,7 @@ const norm = (name: string, source: string, size: number): WeightMapping[] =>
 const poolerMappings = ({ hiddenSize: h }: BertModelConfiguration): WeightMapping[] =>
   dense('pooler.dense', 'pooler.dense', [h, h]);
 
-/** Returns the mappings of the embeddings and of the layers. */
+/** Returns the mappings for the embeddings and the layers. */
 function encoderMappings(model: BertModelConfiguration): WeightMapping[] {
   const { hiddenSize: h, vocabularySize } = model;
   const numPositions = numLearnedPositions(model);
@@ -82,8 +82,8 @@ function encoderMappings(model: BertModelConfiguration): WeightMapping[] {
 }
 
 /**
- * Returns the name map of transformers' BERT and RoFormer. Names have no prefix `bert.` or `roformer.`; names
- * of head weights begin with `cls.`.
+ * Returns the mappings for the BERT and the RoFormer of the transformers library. The names have no prefix
+ * `bert.` or `roformer.`; the names of head weights begin with `cls.`.
  */
 function bertWeightMappings(model: BertModelConfiguration): WeightMapping[] {
   const { hiddenSize: h, vocabularySize } = model;
@@ -102,7 +102,10 @@ function bertWeightMappings(model: BertModelConfiguration): WeightMapping[] {
   ];
 }
 
-/** Returns the name and shape of a task's output layer in transformers. */
+/**
+ * Returns the name and shape of a task's output layer: `name` is our name, and `source` the name in
+ * transformers.
+ */
 export function taskHeadTensor(task: BertTask, { hiddenSize }: BertModelConfiguration) {
   switch (task.kind) {
     case 'classification':
@@ -118,12 +121,12 @@ export function taskHeadTensor(task: BertTask, { hiddenSize }: BertModelConfigur
   }
 }
 
-// matches heads that other transformers classes add to the encoder
+// matches the heads that other classes of the transformers library add to the encoder
 const otherHeads = /^cls\.|^(classifier|qa_outputs|pooler\.dense)\.(weight|bias)$/;
 
 /**
- * Returns the weight names of a BERT for fine-tuning: all names of the encoder, and the names of heads that
- * the files contain according to `has`.
+ * Returns the weight names of a BERT for fine-tuning: all names of the encoder, and the names of the pooler
+ * and the task head if `has` states that the files contain them.
  */
 export function bertTaskWeightNames(
   model: BertModelConfiguration,
@@ -147,14 +150,12 @@ export function bertTaskWeightNames(
 
 const choosePrefix = (model: BertModelConfiguration): string => `${chooseBertType(model)}.`;
 
-/**
- * Returns the current name of a tensor. Early files named the parameters of layer norms `gamma` and `beta`.
- */
+/** Returns a tensor's current name. Early files named the layer norm parameters `gamma` and `beta`. */
 const canonical = (name: string): string =>
   name.replace(/LayerNorm\.gamma$/, 'LayerNorm.weight').replace(/LayerNorm\.beta$/, 'LayerNorm.bias');
 
 /**
- * Returns the embedding's name in files, and the function that converts names in files to names in the
+ * Returns the embedding's name in the mappings, and how names in files are converted to names in the
  * mappings.
  */
 export const bertEmbedding = (model: BertModelConfiguration) => ({
@@ -162,13 +163,13 @@ export const bertEmbedding = (model: BertModelConfiguration) => ({
   naming: { prefix: choosePrefix(model), canonical },
 });
 
-// matches the names of tensors that are ignored: the tied decoder, the angles that a RoFormer computes
-// itself, buffers of older versions, and heads that a model without sentence order does not have
+// matches the names of ignored tensors: the tied decoder, the angles that a RoFormer computes itself, buffers
+// of older versions, and heads that a model without sentence order does not have
 const ignored =
   /^cls\.predictions\.decoder\.(weight|bias)$|^encoder\.embed_positions\.weight$|^embeddings\.position_ids$/;
 const orderHead = /^(pooler\.dense|cls\.seq_relationship)\.(weight|bias)$/;
 
-/** Returns the weight names of BERT and RoFormer files. */
+/** Returns the weight names in BERT and RoFormer files. */
 export function bertWeightNames(model: BertModelConfiguration): WeightNames {
   return {
     mappings: bertWeightMappings(model),

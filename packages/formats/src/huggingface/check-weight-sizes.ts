@@ -5,31 +5,32 @@ import type { JsonFields } from './json-fields.js';
 import { resolveNames, type WeightNames } from './mapped-weights.js';
 import { chooseTerms, type WeightFiles, weightsRefused } from './weight-files.js';
 
-/** Matches the names of router weights, which have a row for each expert. */
+/** Matches the names of router weights, which have one row per expert. */
 const router = /\.(?:gate|router)\.weight$/;
 
 /**
  * Compares the sizes in a configuration with the shapes of the weights, before tensors of these sizes are
- * allocated. Otherwise a size with a wrong digit could exhaust memory.
+ * allocated. Without this check, a size with a wrong digit could exhaust memory.
  *
  * @throws CheckpointError with the code that `chooseTerms` gives for `weights`: MTL_HUGGING_FACE_WEIGHTS or
- *   the code of another format
+ *   the code of a different format
  */
 export function checkWeightSizes(options: {
   readonly weights: WeightFiles;
-  /** The file with the sizes, and its fields. */
+  /** The fields of the file that contains the sizes, and the table that describes these fields. */
   readonly stated: { readonly fields: JsonFields; readonly table: readonly ConfigField[] };
   readonly numLayers: number;
-  /** Number of experts of a layer. Default: no experts */
+  /** The number of experts in a layer. Default: no experts. */
   readonly numExperts?: number | undefined;
   readonly vocabularySize: number;
   readonly hiddenSize: number;
-  /** The name of the embedding [vocabularySize, hiddenSize], without prefix. */
+  /** The name, without prefix, of the embedding [vocabularySize, hiddenSize]. */
   readonly embedding: string;
   readonly naming: Pick<WeightNames, 'prefix' | 'canonical' | 'copies'>;
   /**
-   * Returns the names of all weights, given the tensors of the files. It is called only after the numbers of
-   * layers and experts and the hidden size have matched the weights.
+   * Returns the names of all weights, given the tensor names in the files. Called only after the number of
+   * layers has been found plausible and the number of experts and the embedding's shape have matched the
+   * weights.
    */
   readonly names: (tensors: Iterable<string>) => WeightNames;
 }): void {

@@ -2,37 +2,43 @@ import { CheckpointError } from '@mtl/errors';
 import type { GeluKind } from '@mtl/kernels';
 import type { JsonFields } from './json-fields.js';
 
-/** The properties of a model that have been read so far, by their keys in this project's configuration. */
+/** The model properties that have been read so far, by their keys in this project's configuration. */
 export type KnownProperties = Readonly<Record<string, unknown>>;
 
-/** A property of a model that config.json states. */
+/** A model property that config.json states. */
 export interface ConfigField {
-  /** The property's key in our configuration of a model. */
+  /** The property's key in our model configuration. */
   readonly key: string;
   /**
-   * The names of the field in config.json. The first name is used for writing. The first name in a file is
-   * used for reading. The list is empty if the property follows from other fields.
+   * The field's possible names in config.json. Writing uses the first name; reading uses the first name that
+   * the file contains. The list is empty if the property follows from other fields.
    */
   readonly names: readonly string[];
   /**
-   * True if the names are spellings of the same field. Only the first name is written, even if a file used
-   * another spelling.
+   * True if the names are spellings of the same field. In this case, only the first name is written, even if
+   * the file that was read used a later spelling.
    */
   readonly hasSpellings?: true;
-  /** Further fields of config.json to which the same value is written. */
+  /** Additional config.json fields to which the same value is written. */
   readonly alsoWritten?: readonly string[];
   read(fields: JsonFields, known: KnownProperties): unknown;
-  /** Returns a description of valid values if the value is invalid; undefined if the value is valid. */
+  /** Returns a description of the valid values if `value` is invalid, otherwise undefined. */
   check?(value: unknown, known: KnownProperties): string | undefined;
-  /** Returns the value to write to config.json; undefined omits the field. Default: the model's value. */
+  /**
+   * Returns the value to write to config.json. If it is undefined, the field is omitted. Default: the model's
+   * value.
+   */
   write?(value: unknown, model: KnownProperties): unknown;
-  /** Returns further fields of config.json that the property determines. */
+  /** Returns further config.json fields that the property determines. */
   writeOthers?(value: unknown, model: KnownProperties): Readonly<Record<string, unknown>>;
 }
 
 type Names = readonly string[];
 
-/** Makes the field of a positive integer. The field is required unless `otherwise` returns a default. */
+/**
+ * Makes a field whose value is a positive integer. The field is required unless `otherwise` returns a
+ * default.
+ */
 export function size(key: string, names: Names, otherwise?: (known: KnownProperties) => number): ConfigField {
   const kind = 'a positive integer';
   const read: ConfigField['read'] = (fields, known) =>
@@ -61,7 +67,7 @@ export function truth(key: string, name: string, otherwise: boolean): ConfigFiel
   return { key, names: [name], read: (fields) => fields.optional(name, 'true or false', otherwise) };
 }
 
-/** Makes the field of the kind of GELU, which config.json names as an activation. */
+/** Makes the field for the kind of GELU. config.json contains it as the name of an activation function. */
 export function geluField(name: string, otherwise: string): ConfigField {
   return {
     key: 'geluKind',
@@ -72,8 +78,8 @@ export function geluField(name: string, otherwise: string): ConfigField {
 }
 
 /**
- * Reads the properties of a model.
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for a field that is missing or has a wrong value
+ * Reads a model's properties.
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for a field that is missing or has an invalid value
  */
 export function readConfigFields(fields: JsonFields, table: readonly ConfigField[]): KnownProperties {
   const known: Record<string, unknown> = {};
@@ -89,13 +95,13 @@ export function readConfigFields(fields: JsonFields, table: readonly ConfigField
   return known;
 }
 
-/** Returns the name under which a file has a property, for error messages. */
+/** Returns the name under which a file contains a property, for error messages. */
 export function nameOfField(fields: JsonFields, table: readonly ConfigField[], key: string): string {
   const names = table.find((field) => field.key === key)?.names ?? [key];
   return names.find((name) => (fields.values[name] ?? null) !== null) ?? names[0] ?? key;
 }
 
-/** Returns the fields of config.json that state the properties of a model. */
+/** Returns the config.json fields that state a model's properties. */
 export function writeConfigFields(
   model: object,
   table: readonly ConfigField[],
@@ -111,17 +117,20 @@ export function writeConfigFields(
 }
 
 /**
- * Returns names of fields that are read but never written. For writing, another name with the same meaning is
- * used.
+ * Returns the field names that are read but never written, because writing uses a different name with the
+ * same meaning.
  */
 export const listSpellings = (table: readonly ConfigField[]): ReadonlySet<string> =>
   new Set(table.flatMap(({ names, hasSpellings }) => (hasSpellings ? names.slice(1) : [])));
 
-/** Returns the fields sorted by name, as transformers writes them. */
+/** Returns the given fields sorted by name, which is the order in which transformers writes them. */
 export const inOrder = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).sort(([one], [other]) => (one < other ? -1 : 1)));
 
-/** Kinds of GELU by the names of activations in transformers. Three names mean the tanh approximation. */
+/**
+ * The kinds of GELU, by the names that transformers gives to activation functions. Three names mean the tanh
+ * approximation.
+ */
 const geluKinds: Readonly<Record<string, GeluKind>> = {
   gelu_new: 'tanh',
   gelu_pytorch_tanh: 'tanh',
@@ -132,7 +141,7 @@ const geluKinds: Readonly<Record<string, GeluKind>> = {
 
 /**
  * Returns the kind of GELU that a configuration names.
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for another activation
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for any activation function that is not a GELU
  */
 function readGeluKind(
   fields: JsonFields,

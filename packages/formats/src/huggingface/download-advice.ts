@@ -1,9 +1,9 @@
-/** Matches a model on the Hub, `org/name` or `org/name@revision`. */
+/** Matches the name of a model on the Hub, `org/name` or `org/name@revision`. */
 const repositoryName = /^\w[\w.-]*\/[\w.-]+(@.+)?$/;
-/** Matches a single name, which is always taken as a path. */
+/** Matches a name without an organization, which is always interpreted as a path. */
 const bareName = /^\w[\w.-]*$/;
 
-/** Returns advice for a missing directory; the user may have meant a model on the Hub. */
+/** Returns advice for a directory that does not exist. The user may have meant a model on the Hub. */
 export function downloadAdvice(directory: string): string {
   if (repositoryName.test(directory)) {
     return `check the path; where it is a model of the Hub, --load-hf ${directory} fetches it, and so does resolveModel of @mtl/hub`;

@@ -4,8 +4,8 @@ import type { JsonFields } from './json-fields.js';
 import { checkNumLayers } from './layer-count.js';
 
 /**
- * Makes the field for the number of experts of a layer. transformers 5 writes either name. Earlier versions
- * write the name `written` of the model type.
+ * Makes the field for the number of experts in a layer. transformers 5 writes either name. Earlier versions
+ * write the name `written`, which depends on the model type.
  */
 const numExperts = (written: 'num_experts' | 'num_local_experts'): ConfigField => {
   const other = written === 'num_experts' ? 'num_local_experts' : 'num_experts';
@@ -13,7 +13,8 @@ const numExperts = (written: 'num_experts' | 'num_local_experts'): ConfigField =
 };
 
 /**
- * Makes the field for the number of experts that each token is sent to; `otherwise` is transformers' default.
+ * Makes the field for the number of experts to which each token is sent. `otherwise` is the transformers
+ * library's default.
  */
 const chosenExperts = (otherwise: number): ConfigField => ({
   ...size('moeRouterTopk', ['num_experts_per_tok'], () => otherwise),
@@ -23,8 +24,8 @@ const chosenExperts = (otherwise: number): ConfigField => ({
 });
 
 /**
- * The field `norm_topk_prob`: true normalizes the weights of a token's chosen experts to a sum of 1. This
- * project's models express this as a softmax over only the chosen experts.
+ * The field `norm_topk_prob`. If it is true, the weights of a token's chosen experts are normalized to a sum
+ * of 1. This project's models express this as a softmax over only the chosen experts.
  */
 const normalizedWeights: ConfigField = {
   ...truth('moeRouterPreSoftmax', 'norm_topk_prob', false),
@@ -32,7 +33,7 @@ const normalizedWeights: ConfigField = {
   write: (value) => !((value as boolean | undefined) ?? false),
 };
 
-/** The hidden size of an expert's MLP in models without dense layers. */
+/** The hidden size of an expert's MLP, in models without dense layers. */
 export const widthOfExperts: ConfigField = {
   ...size('ffnHiddenSize', ['intermediate_size']),
   write: (value, { moeFfnHiddenSize }) => moeFfnHiddenSize ?? value,
@@ -49,8 +50,8 @@ export const olmoeExperts: readonly ConfigField[] = [
 ];
 
 /**
- * The layers of a Qwen that have experts: every Nth layer, counted from 1, except layers in
- * `mlp_only_layers`.
+ * The field that states which layers of a Qwen have experts: every Nth layer, counted from 1, except layers
+ * in `mlp_only_layers`.
  */
 const layersWithExperts: ConfigField = {
   key: 'moeLayerFreq',
@@ -84,8 +85,8 @@ function denseLayers(fields: JsonFields): readonly number[] {
 }
 
 /**
- * Returns N if exactly every Nth layer has experts, beginning with the first layer, as `moeLayerFreq` counts
- * layers.
+ * Returns N if exactly every Nth layer has experts, beginning with the first layer, as in `moeLayerFreq`;
+ * otherwise undefined.
  */
 function findFrequency(layers: readonly number[]): number | undefined {
   const second = layers.indexOf(1, 1);
@@ -96,13 +97,16 @@ function findFrequency(layers: readonly number[]): number | undefined {
 const expertsOfLayers = (model: Readonly<Record<string, unknown>>): readonly boolean[] =>
   Array.from({ length: model.numLayers as number }, (_, layer) => hasExperts(model, layer));
 
-/** Returns N if exactly every Nth layer has experts, beginning with layer N. */
+/** Returns N if exactly every Nth layer has experts, beginning with layer N; otherwise undefined. */
 function findSparseStep(layers: readonly boolean[]): number | undefined {
   const step = layers.indexOf(true) + 1;
   return step > 0 && layers.every((has, layer) => has === ((layer + 1) % step === 0)) ? step : undefined;
 }
 
-/** Makes the fields of a Qwen's experts and dense layers; the hidden sizes of the two may differ. */
+/**
+ * Makes the fields for a Qwen's experts and dense layers, whose hidden sizes may differ. `perToken` is the
+ * default number of experts per token.
+ */
 const qwenExpertsWith = (perToken: number): readonly ConfigField[] => [
   numExperts('num_experts'),
   chosenExperts(perToken),
@@ -117,7 +121,7 @@ const qwenExpertsWith = (perToken: number): readonly ConfigField[] => [
 /** Fields of a Qwen3-MoE's experts. */
 export const qwenExperts = qwenExpertsWith(8);
 
-/** The expert fields of a Qwen2-MoE, which has shared experts. */
+/** The expert fields of a Qwen2-MoE, which also has shared experts. */
 export const qwen2Experts: readonly ConfigField[] = [
   ...qwenExpertsWith(4),
   size('moeSharedExpertIntermediateSize', ['shared_expert_intermediate_size']),

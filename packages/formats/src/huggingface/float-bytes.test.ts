@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { encodeFloats } from './float-bytes.js';
 
 /**
- * Yields float32 bits of all exponents and both signs that are close to float16 numbers, or halfway between
- * two.
+ * Yields float32 bit patterns of all exponents and both signs that are close to a float16 value, or halfway
+ * between two float16 values.
  */
 function* hardBits(): Generator<number> {
   const value = new Float32Array(1);
@@ -24,7 +24,7 @@ function* hardBits(): Generator<number> {
   }
 }
 
-/** Returns the bits that the reference kernels round values to. */
+/** Returns the bits to which the reference kernels round the given values. */
 function castByReference(values: Float32Array, dtype: 'float16' | 'bfloat16'): Uint16Array {
   const [shape, device] = [[values.length], 'reference'] as const;
   using input = Tensor.from(values, { shape, dtype: 'float32', device });

@@ -1,13 +1,13 @@
 import { bfloat16Bits, float16Bits, float16Value } from '@mtl/kernels';
 
-/** The dtypes of weights that can be read, by their safetensors names. */
+/** The dtypes of weights that can be read. The names are the same as in safetensors. */
 export const readableDtypes = ['F32', 'BF16', 'F16', 'F64'] as const;
 type ReadableDtype = (typeof readableDtypes)[number];
 
 /** Dtypes of weights that are written. */
 export type WritableDtype = 'F32' | 'BF16' | 'F16';
 
-/** Returns true if weights of a dtype can be read, given its safetensors name. */
+/** Returns true if weights of the given dtype (a safetensors name) can be read. */
 export function isReadableDtype(dtype: string): dtype is ReadableDtype {
   return (readableDtypes as readonly string[]).includes(dtype);
 }
@@ -15,8 +15,8 @@ export function isReadableDtype(dtype: string): dtype is ReadableDtype {
 let float16Table: Float32Array | undefined;
 
 /**
- * Returns the values of all 65,536 float16 numbers. A table avoids exponentiation for each weight, which
- * takes seconds for millions of weights.
+ * Returns the values of all 65,536 float16 bit patterns. A table avoids exponentiation for each weight, which
+ * would take seconds for millions of weights.
  */
 function float16Values(): Float32Array {
   float16Table ??= Float32Array.from({ length: 65536 }, (_, bits) => float16Value(bits));
@@ -26,16 +26,16 @@ function float16Values(): Float32Array {
 const newFloats: AllocateFloats = (length) => new Float32Array(length);
 
 /**
- * Returns the bytes at an offset that is a multiple of 8, because typed arrays need this alignment. Copies
- * bytes at other offsets.
+ * Returns the given bytes at an offset that is a multiple of 8, because typed arrays need this alignment.
+ * Copies them if their offset is not aligned.
  */
 function aligned(bytes: Uint8Array): Uint8Array {
   return bytes.byteOffset % 8 === 0 ? bytes : Uint8Array.from(bytes);
 }
 
 /**
- * Converts little-endian bytes of a dtype to float32 values; float64 is rounded. The result may share memory
- * with `bytes`.
+ * Converts the little-endian bytes of values of the given dtype to float32 values; float64 is rounded. The
+ * result may share memory with `bytes`.
  */
 export function decodeFloats(
   bytes: Uint8Array,
@@ -62,13 +62,13 @@ export function decodeFloats(
   return values;
 }
 
-/** Returns the memory of float32 values as bytes. */
+/** Returns a view of a float32 array's memory as bytes. */
 export const viewAsBytes = ({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array =>
   new Uint8Array(buffer, byteOffset, byteLength);
 
 /**
- * Rounds float32 values to a dtype (to nearest, ties to even), and returns them as little-endian bytes. The
- * result may share memory with `values`.
+ * Rounds float32 values to the given dtype (to nearest, ties to even), and returns them as little-endian
+ * bytes. The result may share memory with `values`.
  */
 export function encodeFloats(values: Float32Array, dtype: WritableDtype): Uint8Array {
   if (dtype === 'F32') return viewAsBytes(values);
@@ -78,20 +78,21 @@ export function encodeFloats(values: Float32Array, dtype: WritableDtype): Uint8A
   return new Uint8Array(bits.buffer);
 }
 
-/** Allocates an array of `length` values, which are not set to zero. */
+/** Allocates an array of `length` values without setting them to zero. */
 export type AllocateFloats = (length: number) => Float32Array;
 
 /**
- * Memory for the temporary copies of a tensor, reused for the next tensor. If each tensor had new arrays,
- * they would add up until the garbage collector runs. Pages that were never written take no physical memory.
+ * Memory for temporary copies of a tensor, which is reused for the next tensor. If each tensor had new
+ * arrays, they would accumulate until the garbage collector runs. Pages that have never been written take no
+ * physical memory.
  */
 export class ScratchMemory {
   readonly #buffer: ArrayBuffer;
   #used = 0;
 
   /**
-   * Reserves `bytes`, the usual maximum between two calls of `reset`. A larger request gets a separate
-   * allocation.
+   * Reserves `bytes` bytes, which should be enough between two calls of `reset`. A request that does not fit
+   * gets a separate allocation.
    */
   constructor(bytes: number) {
     this.#buffer = new ArrayBuffer(bytes);
@@ -107,7 +108,7 @@ export class ScratchMemory {
     this.#used = 0;
   }
 
-  /** Returns `length` bytes aligned to 8 bytes, which are not set to zero. */
+  /** Returns `length` bytes, aligned to 8 bytes and not set to zero. */
   bytes(length: number): Uint8Array {
     const start = this.#used;
     const end = start + Math.ceil(length / 8) * 8;

@@ -4,7 +4,7 @@ import type { JsonFields } from './json-fields.js';
 import { type GptTypeName, modelTypes } from './model-types.js';
 import { checkedFields, checkSupported, unknownFields } from './unsupported-features.js';
 
-/** A GPT as described by a config.json. */
+/** A GPT that a config.json describes. */
 interface DescribedGpt {
   readonly modelType: GptTypeName;
   readonly configuration: GptModelConfiguration;
@@ -12,8 +12,8 @@ interface DescribedGpt {
 }
 
 /**
- * Returns the GPT that a config.json of GPT-2, Llama or a model derived from them describes. Sizes are
- * required. Other missing fields have the defaults of transformers.
+ * Returns the GPT that a config.json describes: a GPT-2, a Llama or a model derived from Llama. Sizes are
+ * required. All other missing fields get the defaults of the transformers library.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */
@@ -40,7 +40,8 @@ export function parseGptConfiguration(
 }
 
 /**
- * Returns notices about GPT-2's two dropout probabilities, because this project's models have only one value.
+ * Returns a notice if GPT-2's two dropout probabilities differ, because this project's models have only one
+ * value.
  */
 function embeddingDropoutNotices(fields: JsonFields, { hiddenDropout }: GptModelConfiguration): string[] {
   const embeddingDropout = fields.optional('embd_pdrop', 'a number', 0.1);
@@ -53,14 +54,17 @@ function embeddingDropoutNotices(fields: JsonFields, { hiddenDropout }: GptModel
   ];
 }
 
-/** Returns the ids of the tokens that end a text. `eos_token_id` may be an id, a list of ids, or absent. */
+/**
+ * Returns the ids of the tokens that end a text; undefined if `eos_token_id`, which may be an id or a list of
+ * ids, is absent.
+ */
 export function parseEndTokens(fields: JsonFields, vocabularySize: number): readonly number[] | undefined {
   const value = fields.values.eos_token_id;
   if (value === undefined || value === null) return undefined;
   const ids: unknown[] = Array.isArray(value) ? value : [value];
   const isId = (id: unknown): id is number => Number.isSafeInteger(id) && (id as number) >= 0;
   if (ids.every(isId)) {
-    // transformers writes GPT-2's end token 50256 by default, even for a smaller vocabulary
+    // by default, transformers writes GPT-2's end token 50256, even for a smaller vocabulary
     return ids.filter((id) => id < vocabularySize);
   }
   throw fields.refuse('eos_token_id', 'a token id or a list of token ids');
@@ -79,7 +83,7 @@ export function encodeGptConfiguration(
     ...tokens,
     dtype,
     model_type: modelType,
-    // the name that transformers before 4.56 gave to `dtype`
+    // the name of `dtype` in transformers before 4.56
     torch_dtype: dtype,
   };
 }

@@ -15,17 +15,17 @@ import {
   type WeightMapping,
 } from './weight-mapping.js';
 
-// matches the causal mask, which transformers before version 5 stored with the weights, and the tied head
+// matches the tied head, and the causal mask, which transformers before version 5 stored with the weights
 const ignoredOfGpt2 = /^h\.\d+\.attn\.(bias|masked_bias)$|^lm_head\.weight$/;
 
-/** Prefix of the names of GPT2Model in files of GPT2LMHeadModel. */
+/** The prefix that the names of GPT2Model have in files of GPT2LMHeadModel. */
 const gpt2Prefix = 'transformer.';
 
 /**
- * Returns the weight names in files of a model type.
+ * Returns the weight names in the files of a model type.
  *
- * @param tensors the names in a file to read. Default: the result has the current names, which are used for
- *   writing
+ * @param tensors the names in the file to be read. Default: the result has the current names, which are used
+ *   for writing
  */
 export function gptWeightNames(
   modelType: GptTypeName,
@@ -44,8 +44,8 @@ export function gptWeightNames(
 }
 
 /**
- * Returns the name of the embedding in files of a model type, and a function from names in files to names in
- * the mappings.
+ * Returns the embedding's name in files of a model type, and how names in files are converted to names in the
+ * mappings.
  */
 export const gptEmbedding = (modelType: GptTypeName) =>
   modelType === 'gpt2'
@@ -53,8 +53,8 @@ export const gptEmbedding = (modelType: GptTypeName) =>
     : embeddingNamed('embed_tokens.weight', llamaPrefix);
 
 /**
- * Returns the names of the embedding and the output head. Files of a tied model may store the shared matrix
- * only under the head's name.
+ * Returns the names of the embedding and the output head. The files of a tied model may contain the shared
+ * matrix only under the head's name.
  */
 const embeddingNamed = (embedding: string, prefix: string) => ({
   embedding,
@@ -62,9 +62,9 @@ const embeddingNamed = (embedding: string, prefix: string) => ({
 });
 
 /**
- * Returns the columns of transformers' c_attn in the order of the outputs of this project's qkv [A, 3, D].
- * c_attn has all queries, then all keys, then all values. qkv has query, key and value of each head next to
- * each other.
+ * Returns the columns of the transformers library's c_attn in the order of the outputs of this project's qkv
+ * [A, 3, D]. In c_attn, all queries are followed by all keys and then all values. In qkv, each head's query,
+ * key and value are adjacent.
  */
 export function qkvColumns(hiddenSize: number, numHeads: number): Int32Array {
   const headSize = hiddenSize / numHeads;
@@ -110,9 +110,9 @@ function layerMappings(layer: number, model: GptModelConfiguration, columnOf: In
 }
 
 /**
- * Returns the mappings of transformers' GPT-2. The names have no prefix `transformer.`. Files add this prefix
- * to all names except `lm_head.weight`. transformers stores GPT-2's linear layers as Conv1D with weights [I,
- * O].
+ * Returns the mappings for the GPT-2 of the transformers library. The names in the mappings have no prefix
+ * `transformer.`, which files add to all names except `lm_head.weight`. The library stores GPT-2's linear
+ * layers as Conv1D with weights [I, O].
  */
 function gpt2WeightMappings(model: GptModelConfiguration): WeightMapping[] {
   const { hiddenSize, vocabularySize, maxPositionEmbeddings, numLayers } = model;

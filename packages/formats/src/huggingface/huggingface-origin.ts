@@ -1,21 +1,23 @@
-/** The JSON files of a model's original directory. Saving the model repeats their fields. */
+/**
+ * The JSON files of a model's original directory. When the model is saved, their fields are written again.
+ */
 export interface HuggingFaceOrigin {
   /** The contents of config.json. */
   readonly config: Readonly<Record<string, unknown>>;
-  /** The contents of generation_config.json, if the directory has this file. */
+  /** The contents of generation_config.json, if this file exists in the directory. */
   readonly generation?: Readonly<Record<string, unknown>> | undefined;
 }
 
-// fields about the files or the library that wrote them; they do not describe the model
+// fields about the files or about the library that wrote them, which do not describe the model
 const notKept = new Set(['_name_or_path', 'auto_map', 'dtype', 'torch_dtype', 'transformers_version']);
 
-/** Returns the fields to repeat. Callers override them by the fields that describe the model. */
+/** Returns the fields to write again. The caller then replaces every field that describes the model. */
 export const keptFields = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(fields).filter(([name]) => !notKept.has(name)));
 
 /**
- * Returns true if the original model ends texts with one of these tokens. Its list of end tokens is then
- * still valid. Also returns true for an empty list.
+ * Returns true if the original model ends texts with one of `endTokens`, so that its own list of end tokens
+ * is still valid. Also returns true if `endTokens` is empty.
  */
 export function endsTexts({ config, generation }: HuggingFaceOrigin, endTokens: readonly number[]): boolean {
   const known = [config.eos_token_id, generation?.eos_token_id].flat();
@@ -23,8 +25,8 @@ export function endsTexts({ config, generation }: HuggingFaceOrigin, endTokens: 
 }
 
 /**
- * Returns the `eos_token_id` for generation_config.json if a fine-tuned model ends texts with new tokens,
- * such as the end of a turn. Otherwise returns no field.
+ * Returns the field `eos_token_id` for generation_config.json if a fine-tuned model ends texts with new
+ * tokens, such as the end of a turn. Otherwise, returns no field.
  */
 export function addedEnds(
   { config, generation }: HuggingFaceOrigin,

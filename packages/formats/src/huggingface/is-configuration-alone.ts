@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Matches the directory of a model's commit in the cache of Hugging Face's tools. */
+/** Matches the directory of a commit of a model in the cache of Hugging Face's tools. */
 const snapshot = /[\\/]models--[^\\/]+[\\/]snapshots[\\/][0-9a-f]{40}[\\/]?$/;
 
 /**
- * Returns true if a directory in the cache of Hugging Face's tools has JSON files but no weights, because a
- * dry run or a plan has downloaded only the JSON files. Loading weights from such a directory fails, as it
- * does for every directory without weights.
+ * Returns true if a directory in the cache of Hugging Face's tools contains no weights, because a dry run or
+ * a plan has downloaded only the JSON files. Loading weights from such a directory fails, as it does for
+ * every directory without weights.
  */
 export function isConfigurationAlone(directory: string): boolean {
   if (!snapshot.test(directory)) return false;

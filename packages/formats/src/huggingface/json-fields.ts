@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { CheckpointError } from '@mtl/errors';
 import { fileProblem, readRegularFile } from '@mtl/errors/files';
 
-// The maximum size of a configuration. A larger file is not a configuration.
+// The maximum size of a configuration file, in bytes. A larger file cannot be a configuration.
 const maximumBytes = 1 << 26;
 
 /** Wording of error messages about fields. */
@@ -26,8 +26,8 @@ const tests: Record<Kind, (value: unknown) => boolean> = {
 };
 
 /**
- * The JSON object in a file of a model directory, read field by field. A field with a wrong type is a coded
- * error that names the file.
+ * The JSON object in a model directory's file, which is read field by field. If a field has the wrong type, a
+ * coded error names the file.
  */
 export class JsonFields {
   readonly path: string;
@@ -41,7 +41,7 @@ export class JsonFields {
   }
 
   /**
-   * Reads the object in a file.
+   * Reads the JSON object in the given file.
    *
    * @returns undefined if the file does not exist
    */
@@ -66,8 +66,8 @@ export class JsonFields {
   }
 
   /**
-   * Returns the value of the first of the names that exists. null counts as absent, so that the default is
-   * returned.
+   * Returns the value of the first of `names` that exists, or the default `otherwise`. A null value counts as
+   * absent.
    */
   optional<T>(names: string | readonly string[], kind: Kind, otherwise: T): T {
     for (const name of [names].flat()) {
@@ -86,8 +86,8 @@ export class JsonFields {
   }
 
   /**
-   * Returns the error for a field whose value no supported model has. `what` names the component that needs
-   * the value. Default: the model.
+   * Makes the error for a field whose value no supported model has. `needs` says what the value requires, and
+   * `what` which component requires it. Default: the model.
    */
   unsupported(
     name: string,
@@ -107,7 +107,7 @@ export class JsonFields {
     });
   }
 
-  /** Returns the error for a field with an unusable value. */
+  /** Makes the error for a field with an unusable value. */
   refuse(name: string, expected: string): CheckpointError {
     const value = this.values[name];
     const problem = value === undefined ? 'missing, and its default does not fit' : JSON.stringify(value);
@@ -130,8 +130,8 @@ function refused(path: string, problem: string, expected?: string, terms = confi
 const stringOrWord = /"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/g;
 
 /**
- * Parses JSON as Python writes it. `Infinity`, `-Infinity` and `NaN`, which JSON lacks, become `{"__float__":
- * "Infinity"}` and so on, in the notation of transformers 5.
+ * Parses JSON as Python writes it. JSON has no `Infinity`, `-Infinity` and `NaN`. They become objects such as
+ * `{"__float__": "Infinity"}`, which is the notation of transformers 5.
  *
  * @throws SyntaxError
  */

@@ -3,8 +3,8 @@ import type { JsonFields } from './json-fields.js';
 
 /**
  * Makes the field for the number of key-value heads. null means one key-value head for each query head. If
- * the field is missing, the number is `otherwise` (transformers' default for the model type), or one for each
- * query head if `otherwise` is not given.
+ * the field is missing, the value is `otherwise` (the transformers library's default for the model type); if
+ * `otherwise` is not given, there is one key-value head for each query head.
  */
 export const keyValueHeads = ({
   otherwise,
@@ -35,8 +35,8 @@ export const keyValueHeads = ({
 
 /**
  * Makes the field for the size of a head. The default is `otherwise`; if `otherwise` is not given, the
- * default is the hidden size divided by the number of heads. `isRare`: the field is written only if it
- * differs from the default, as in Qwen2.
+ * default is the hidden size divided by the number of heads. If `isRare` is true, the field is written only
+ * if it differs from the default, as in Qwen2.
  */
 export const headSize = ({ otherwise, isRare }: { otherwise?: number; isRare?: true } = {}): ConfigField => ({
   key: 'kvChannels',
@@ -54,10 +54,10 @@ export const headSize = ({ otherwise, isRare }: { otherwise?: number; isRare?: t
   },
 });
 
-/** The head size hidden size / heads, for model types whose config.json has no field for it. */
+/** The head size, hidden size / number of heads, for model types whose config.json has no field for it. */
 export const usualHeadSize: ConfigField = { ...headSize(), names: [] };
 
-/** The field for biases of queries, keys and values. */
+/** The field that states if queries, keys and values have biases. */
 export const qkvBiases: ConfigField = {
   ...truth('addQkvBias', 'qkv_bias', true),
   write: (value) => value ?? false,
@@ -78,7 +78,7 @@ export const gatedActivation: ConfigField = {
   write: () => 'silu',
 };
 
-/** The fields for biases of a Llama, which are in all linear layers or in none. */
+/** The fields that state if a Llama has biases. Either all linear layers have biases, or none has any. */
 export const llamaBiases: ConfigField = {
   key: 'addBiasLinear',
   names: ['attention_bias', 'mlp_bias'],
@@ -94,7 +94,10 @@ export const llamaBiases: ConfigField = {
   writeOthers: (value) => ({ mlp_bias: value ?? true }),
 };
 
-/** The field for biases of attention in a Qwen3 or an OLMoE. Models with such biases are not supported. */
+/**
+ * The field that states if a Qwen3 or an OLMoE has attention biases. Models with such biases are not
+ * supported.
+ */
 export const noAttentionBiases: ConfigField = {
   key: 'addBiasLinear',
   names: ['attention_bias'],

@@ -18,14 +18,14 @@ import {
 } from './weight-mapping.js';
 
 /**
- * The prefix of the base model's names (LlamaModel and its derivatives) in files of models with a head
- * (LlamaForCausalLM).
+ * The prefix that the names of the base model (LlamaModel or a derived class) have in files of models with a
+ * head (such as LlamaForCausalLM).
  */
 export const llamaPrefix = 'model.';
 
 type Kind = 'weight' | 'bias';
 
-/** Returns the tensors of a norm of hidden states: a weight, and in some models a bias. */
+/** Returns which tensors a norm of hidden states has: a weight, and in some models a bias. */
 const kindsOfNorm = (model: GptModelConfiguration): readonly Kind[] =>
   hasNormBiases(model) ? ['weight', 'bias'] : ['weight'];
 
@@ -96,9 +96,9 @@ function layerMappings(
 }
 
 /**
- * Returns the mappings of transformers' Llama, Mistral, Qwen2, Qwen3 and their mixtures of experts. The names
- * have no prefix `model.`. Files add this prefix to all names except `lm_head.weight`. Files store query, key
- * and value as separate tensors, and also the gate and the value of SwiGLU.
+ * Returns the mappings for the transformers library's Llama, Mistral, Qwen2, Qwen3 and their mixtures of
+ * experts. The names in the mappings have no prefix `model.`, which files add to all names except
+ * `lm_head.weight`. Files store query, key and value as separate tensors, and also SwiGLU's gate and value.
  */
 function llamaWeightMappings(
   model: GptModelConfiguration,
@@ -117,15 +117,14 @@ function llamaWeightMappings(
   ];
 }
 
-// matches buffers of older versions, and the tied head
+// matches the tied head, and buffers that older versions stored
 const ignored = /^layers\.\d+\.self_attn\.rotary_emb\.inv_freq$|^lm_head\.weight$/;
 
 /**
  * Returns the weight names in files of a Llama or a derived model.
  *
  * @param options.experts how files store experts, for a model that has experts
- * @param options.canonical returns the current name of a tensor, given a name that transformers no longer
- *   writes
+ * @param options.canonical returns a tensor's current name, given a name that transformers no longer writes
  */
 export function llamaWeightNames(
   model: GptModelConfiguration,
@@ -143,14 +142,16 @@ export function llamaWeightNames(
   };
 }
 
-/** The names of the experts of a layer in files. */
+/** The names that a layer's experts have in files. */
 interface ExpertNames {
   /** Name of the feed-forward layer. */
   readonly block: string;
   readonly gate: string;
   readonly up: string;
   readonly down: string;
-  /** True if a single tensor stores all experts of a layer, as in the memory of transformers 5. */
+  /**
+   * True if a single tensor stores all experts of a layer, which is how transformers 5 keeps them in memory.
+   */
   readonly isFused: boolean;
 }
 
@@ -160,7 +161,7 @@ const mixtralNames = { block: 'block_sparse_moe', gate: 'w1', up: 'w3', down: 'w
 const fused = /\.experts\.(gate_up|down)_proj$/;
 
 /**
- * Returns the names of the experts of a model type.
+ * Returns the names that a model type's experts have in files.
  *
  * @param tensors the tensor names in the files. Default: separate tensors for each expert
  */
@@ -170,19 +171,19 @@ export const chooseExpertNames = (modelType: GptTypeName, tensors: Iterable<stri
 });
 
 /**
- * Returns the name in current files, given a name that transformers 5 uses in memory: there the MLPs of a
- * Mixtral are called `mlp`.
+ * Returns a tensor's name in current files, given a name that transformers 5 uses in memory, where a
+ * Mixtral's MLPs are called `mlp`.
  */
 export const canonicalOfMixtral = (name: string): string =>
   name.replace(/^(layers\.\d+\.)mlp\./, `$1${mixtralNames.block}.`);
 
 /**
- * Returns the mappings of a layer with experts: router, experts and shared experts. As in this project's
- * models, the gates of an expert precede its values. Experts are separate tensors, or one tensor for all
+ * Returns the mappings for a layer with experts: router, experts and shared experts. As in this project's
+ * models, an expert's gates precede its values. The experts are separate tensors, or one tensor for all
  * experts.
  *
- * @param options.ours prefix of our names, such as `decoder.layers.0.mlp.`
- * @param options.theirs prefix of the layer in files, such as `layers.0.`
+ * @param options.ours the prefix of our names, such as `decoder.layers.0.mlp.`
+ * @param options.theirs the layer's prefix in files, such as `layers.0.`
  */
 function expertWeightMappings(
   model: GptModelConfiguration,

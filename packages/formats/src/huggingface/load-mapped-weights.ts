@@ -21,12 +21,12 @@ import { composedRuns, fillRuns, type ValueRange, type ValueRun } from './value-
 import { chooseTerms, type WeightFiles, weightsRefused } from './weight-files.js';
 import type { WeightMapping } from './weight-mapping.js';
 
-/** the number of values to convert at a time if files can be read in slices */
+/** how many values are converted at a time if files can be read in slices */
 const usualValuesAtOnce = 2 ** 22;
 
 /**
- * Rejects files in which a tied pair of tensors has different values, because transformers would compute with
- * both tensors.
+ * Rejects files in which a tied pair of tensors has different values, because transformers would use both
+ * tensors.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS
  */
@@ -62,7 +62,8 @@ async function isSame(weights: WeightFiles, one: string, other: string): Promise
 }
 
 /**
- * Copies the box `slices` of a row-major tensor. Returns the tensor itself if the box is the whole tensor.
+ * Copies the box `slices` out of a row-major tensor. If the box is the whole tensor, returns the tensor
+ * itself.
  */
 function extractBox(
   values: Float32Array,
@@ -76,7 +77,7 @@ function extractBox(
   return box;
 }
 
-/** Returns true if a finite number of dtype `from` may become infinite in dtype `to`. */
+/** Returns true if a finite value of dtype `from` may become infinite in dtype `to`. */
 function overflows(from: string, to: WritableDtype): boolean {
   const maxima: Readonly<Record<string, number>> = { F16: 1, BF16: 2, F32: 3, F64: 4 };
   return maxima[from]! > maxima[to]!;
@@ -88,7 +89,7 @@ const valuesOfBox = ({ slices }: Pick<LogicalTensor, 'slices'>): number =>
 const bytesOfBox = (tensor: Pick<LogicalTensor, 'slices' | 'dtype'>): number =>
   valuesOfBox(tensor) * dtypeBytes[tensor.dtype];
 
-/** Returns the runs of values that copy a range of a box from the complete tensor. */
+/** Returns the runs that copy a range of a box from the complete tensor. */
 function runsOfRange(plan: RunPlan, { start, end }: ValueRange): readonly ValueRun[] {
   const length = plan.runBytes;
   const runs: ValueRun[] = [];
@@ -111,10 +112,10 @@ interface Filled {
 }
 
 /**
- * The opened weights of a model, which fill logical tensors. Peak memory if files can be read in slices: 2^22
- * values as stored and in float32. Otherwise, or if files have rows in another order, peak memory is the
- * largest tensor: its bytes in the file, in float32 and in our layout. A tensor without its own memory also
- * takes its box.
+ * A model's opened weights, which fill logical tensors. If files can be read in slices, the peak memory is
+ * 2^22 values, both as stored and in float32. Otherwise, or if rows are in a different order in the files,
+ * the peak memory is the largest tensor: its bytes in the file, in float32 and in our layout. A tensor
+ * without its own memory also needs memory for its box.
  */
 export class MappedWeights {
   readonly #weights: WeightFiles;
@@ -132,9 +133,9 @@ export class MappedWeights {
   }
 
   /**
-   * Opens the weights, and checks their names, shapes and dtypes, and that tied tensors are equal.
+   * Opens the weights. Checks their names, shapes and dtypes, and that tied tensors are equal.
    *
-   * @param options.valuesAtOnce the number of values that are converted at a time
+   * @param options.valuesAtOnce how many values are converted at a time
    * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, or the files' own error code
    */
   static async open(options: {
@@ -148,7 +149,7 @@ export class MappedWeights {
     return mapped;
   }
 
-  /** Fills tensors of the model, or slices of tensors. */
+  /** Fills the given tensors, or slices of tensors, with the weights. */
   async load(tensors: readonly LogicalTensor[]): Promise<void> {
     const filled = tensors.map((tensor) => ({
       tensor,
@@ -170,23 +171,23 @@ export class MappedWeights {
     }
   }
 
-  /** Returns the number of a tensor's values that are converted at a time. */
+  /** Returns how many of a tensor's values are converted at a time. */
   #countAtOnce({ tensor, mapping }: Filled): number {
     const isInParts = mapping.listRuns !== undefined && this.#weights.readsRanges === true;
     return isInParts ? this.#valuesAtOnce : tensor.globalShape.reduce((product, size) => product * size, 1);
   }
 
   /**
-   * Returns the bytes of all copies that are in memory while a part of a tensor is read: the bytes of the
-   * file, their values in float32, the values in our order, and this rank's box. If rows are reordered, the
-   * values are in memory twice.
+   * Returns how many bytes all copies take while a part of a tensor is read: the bytes of the file, their
+   * values in float32, the values in our order, and this rank's box. If rows are reordered, the values are in
+   * memory twice.
    */
   #bytesOnTheWay(filled: Filled): number {
     const volume = filled.tensor.globalShape.reduce((product, size) => product * size, 1);
     return Math.min(volume, 2 * this.#countAtOnce(filled)) * (Float64Array.BYTES_PER_ELEMENT + 3 * 4) + 64;
   }
 
-  /** Fills the box of a tensor part by part. float32 values are read directly into the box. */
+  /** Fills a tensor's box part by part. float32 values are read directly into the box. */
   async #fillParts(filled: Filled, memory: Uint8Array): Promise<void> {
     const { tensor, mapping, dtype } = filled;
     const plan = runsOfBox(tensor);
@@ -214,7 +215,7 @@ export class MappedWeights {
     }
   }
 
-  /** Fills the box of a tensor after reading all sources of the tensor completely. */
+  /** Fills a tensor's box after reading all sources of the tensor completely. */
   async #fillWhole({ tensor, mapping, dtype }: Filled, memory: Uint8Array): Promise<void> {
     this.#reset();
     const read: Float32Array[] = [];
@@ -237,7 +238,7 @@ export class MappedWeights {
     this.#whole = undefined;
   }
 
-  /** Reads a range of a tensor in the files into `values`. */
+  /** Reads a range of a tensor from the files into `values`. */
   async #read(options: {
     readonly name: string;
     readonly range: ValueRange;
@@ -267,21 +268,21 @@ export class MappedWeights {
   }): Promise<void> {
     const { name, range, values, dtype } = options;
     const { dtype: stored } = this.#weights.tensors.get(name)!;
-    // never true here, because resolveNames has already rejected such a dtype
+    // never returns here, because `resolveNames` has already rejected such a dtype
     if (!isReadableDtype(stored)) return;
     const isFloat32 = stored === 'F32';
     const target = isFloat32 ? viewAsBytes(values) : this.#scratch.bytes(values.length * dtypeBytes[stored]);
     const part = this.#weights.readsRanges === true ? { range } : {};
     const bytes = await this.#weights.read({ name, target, requireFinite: true, ...part });
     if (!isFloat32) decodeFloats(bytes, stored, () => values);
-    // a value that is finite in the file may overflow in a smaller dtype
+    // a value that is finite in the file may overflow in a smaller dtype such as float16
     if (overflows(stored, dtype)) this.#checkOverflow(values, { name, dtype, first: range.start });
   }
 
   /**
-   * Rejects values that overflowed in the dtype.
+   * Rejects values that have overflowed in the dtype of the tensor.
    *
-   * @throws CheckpointError MTL_NOT_FINITE, with the file's name for the tensor
+   * @throws CheckpointError MTL_NOT_FINITE, whose message contains the tensor's name in the file
    */
   #checkOverflow(
     values: Float32Array,
@@ -298,7 +299,8 @@ const viewAsFloats = ({ buffer, byteOffset, byteLength }: Uint8Array): Float32Ar
   new Float32Array(buffer, byteOffset, byteLength / 4);
 
 /**
- * Fills tensors of the model, or slices of tensors, from opened files. Memory as for {@link MappedWeights}.
+ * Fills the given tensors, or slices of tensors, from opened files. Needs the same memory as {@link
+ * MappedWeights}.
  */
 export async function loadMappedWeights(options: {
   readonly weights: WeightFiles;

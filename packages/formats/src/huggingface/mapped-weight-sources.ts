@@ -4,14 +4,14 @@ import { decodeFloats, encodeFloats, ScratchMemory, type WritableDtype } from '.
 import { findMapping, type WeightNames, writableDtype } from './mapped-weights.js';
 import type { WeightMapping } from './weight-mapping.js';
 
-/** A tensor of a model, and its mapping to the tensors of a file. */
+/** A model's tensor, and its mapping to tensors of a file. */
 export interface MappedTensor {
   readonly mapping: WeightMapping;
   readonly tensor: LogicalTensor;
 }
 
 /**
- * Returns the tensors of a model with their mappings, in the order of the mappings.
+ * Returns a model's tensors with their mappings, in the order of the mappings.
  *
  * @throws UsageError MTL_HUGGING_FACE_TENSOR for a tensor that is missing, unknown or only a slice;
  *   CheckpointError MTL_HUGGING_FACE_SHAPE
@@ -21,7 +21,7 @@ export function mappedTensors(
   tensors: readonly LogicalTensor[],
 ): readonly MappedTensor[] {
   const byName = new Map(mappings.map((mapping) => [mapping.name, mapping]));
-  // a tied embedding may occur twice: on the first and on the last pipeline stage
+  // a tied embedding may occur twice, on the first and on the last pipeline stage
   const given = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   for (const tensor of given.values()) {
     findMapping(tensor, byName);
@@ -40,14 +40,14 @@ export function mappedTensors(
   });
 }
 
-/** Returns the number of bytes of a tensor. */
+/** Returns the number of bytes that a tensor needs. */
 const countBytes = ({ globalShape, dtype }: LogicalTensor): number =>
   globalShape.reduce((product, size) => product * size, dtypeBytes[dtype]);
 
 /**
  * Reads complete tensors and converts them to the layout of a file. Each read overwrites the values of the
- * previous read. Memory: a tensor in its own dtype, a copy in float32 if the dtype differs, and a copy in the
- * layout of the file if the layout differs.
+ * previous read. Needs memory for a tensor in its own dtype, a copy in float32 if the dtype differs, and a
+ * copy in the file's layout if the layout differs.
  */
 export class WholeTensors {
   readonly #scratch: ScratchMemory;
@@ -60,8 +60,8 @@ export class WholeTensors {
   }
 
   /**
-   * Returns the values of a source of a tensor. If all sources are read in order, the tensor itself is read
-   * only once.
+   * Returns the values of one of a tensor's sources. If all sources are read in order, the tensor itself is
+   * read only once.
    */
   async read({ mapping, tensor }: MappedTensor, source: number): Promise<Float32Array> {
     if (this.#last?.mapping !== mapping || source === 0) {
@@ -85,15 +85,15 @@ export class WholeTensors {
 }
 
 /**
- * Returns the tensors of a safetensors directory, to be read in this order. Each read overwrites the values
- * of the previous read. A tensor that is stored as several consecutive tensors is read once. Peak memory: the
- * largest tensor twice in float32, and a third time if the layouts differ.
+ * Returns the tensors of a safetensors directory, which must be read in this order. Each read overwrites the
+ * values of the previous read. A tensor that is stored as several consecutive tensors is read once. The peak
+ * memory is twice the size of the largest tensor in float32, or three times if the layouts differ.
  */
 export function mappedWeightSources(options: {
   readonly names: WeightNames;
   readonly tensors: readonly LogicalTensor[];
   readonly dtype: WritableDtype;
-  /** Adds the prefix of the file, if any, to the name of a tensor. */
+  /** Adds the file's prefix, if any, to a tensor's name. */
   fileName(name: string): string;
 }): TensorSource[] {
   const { names, tensors, dtype, fileName } = options;

@@ -4,26 +4,29 @@ import { isReadableDtype, readableDtypes, type WritableDtype } from './float-byt
 import { chooseTerms, type WeightFiles, weightsRefused } from './weight-files.js';
 import type { WeightMapping } from './weight-mapping.js';
 
-/** The names that files use for the tensors of a family of models. */
+/**
+ * The mappings between a model's tensors and the tensors in files, and the rules for their names in files.
+ */
 export interface WeightNames {
   readonly mappings: readonly WeightMapping[];
   /**
-   * The prefix that the names of the base model have in a file of a model with a head, such as
-   * `transformer.`. Files of only the base model have no prefix.
+   * The prefix that the base model's names have in files of a model with a head, such as `transformer.`.
+   * Files that contain only the base model have no prefix.
    */
   readonly prefix: string;
   /**
-   * Returns true if the tensor with this name (without prefix) may be in files but is ignored, such as a
+   * Returns true if the tensor with this name (without prefix) may be in files but is ignored, for example a
    * buffer of older versions or a tied weight.
    */
   isIgnored(name: string): boolean;
   /**
-   * The tensors that repeat another tensor: their names (without prefix), each with the name of the other
-   * tensor. If a file contains both, their values must be equal.
+   * Maps the name of each tensor that is a copy to the name of its original, both without prefix. If a file
+   * contains both, their values must be equal.
    */
   readonly copies?: Readonly<Record<string, string>>;
   /**
-   * Returns the current name (without prefix) for a name that older versions wrote. Default: the same name.
+   * Returns a tensor's current name (without prefix), given a name that older versions wrote. Default: the
+   * same name.
    */
   canonical?(name: string): string;
 }
@@ -33,8 +36,9 @@ const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
   a.length === b.length && a.every((size, dim) => size === b[dim]);
 
 /**
- * Returns the names in the files by the names in the mappings. Checks all weights before any tensor is
- * filled: each tensor exists with its shape and a readable dtype, and no other tensor exists.
+ * Returns the names in the files, by the names in the mappings. Checks all weights before any tensor is
+ * filled: every expected tensor must exist with its shape and a readable dtype, and no other tensor may
+ * exist.
  */
 export function resolveNames(
   weights: Pick<WeightFiles, 'path' | 'tensors' | 'terms'>,
@@ -47,7 +51,7 @@ export function resolveNames(
   const inFile = new Map([...weights.tensors.keys()].map((name) => [stripped(name), name]));
   const wanted = new Map<string, string>();
   for (const { name, shape } of mappings.flatMap(({ sources }) => sources)) {
-    // a file may contain either tensor of a tied pair
+    // a file may contain either tensor of a tied pair, or both
     const fileName = inFile.get(name) ?? inFile.get(originals.get(name) ?? '');
     if (fileName === undefined) {
       const missing = nameInFile(name, { weights, prefix });
@@ -79,7 +83,7 @@ export function resolveNames(
   return wanted;
 }
 
-/** Matches names of heads, which have no prefix in any file. */
+/** Matches the names of heads, which have no prefix in any file. */
 const ofHead = /^(lm_head|cls|classifier|qa_outputs)\./;
 
 /** Returns a tensor's name in these files. */
@@ -92,7 +96,7 @@ function nameInFile(
 }
 
 /**
- * Returns the mapping of a tensor.
+ * Returns the mapping for the given tensor.
  *
  * @throws UsageError MTL_HUGGING_FACE_TENSOR for an unknown name; CheckpointError MTL_HUGGING_FACE_SHAPE
  */

@@ -23,32 +23,30 @@ import {
 /** The kinds of supported models. Each model type of the transformers library belongs to one kind. */
 export type HuggingFaceModelKind = 'gpt' | 'bert';
 
-/** Describes the models with a certain `model_type` in the transformers library. */
+/** Describes the models that have a certain `model_type` in the transformers library. */
 export interface ModelType {
   readonly kind: HuggingFaceModelKind;
-  /** transformers' class of this model with its pretraining heads. */
+  /** The name of the `transformers` class that consists of this model and its pretraining heads. */
   readonly className: string;
   /** A name for such models in messages. */
   readonly name: string;
   /**
-   * The programs that train such a model, and the options that describe it if the model is not loaded from a
-   * directory.
+   * The programs that train such a model. Includes the options that describe the model if it is not loaded
+   * from a directory.
    */
   readonly trainedWith: string;
-  /**
-   * True if transformers.js does not know the cache shapes of this type. Default: transformers.js knows them.
-   */
+  /** True if transformers.js does not know the cache shapes of this model type. Absent if it knows them. */
   readonly lacksOnnxCache?: true;
   /**
-   * Fields of config.json that have no corresponding property in this project's models. If a field is
+   * Fields of config.json for which this project's models have no corresponding property. If such a field is
    * present, its value must have the given type.
    */
   readonly typed: Readonly<Record<string, 'true or false' | 'a string'>>;
-  /** The properties of a model in config.json, in the order of reading. */
+  /** The properties of a model in config.json, in the order in which they are read. */
   readonly fields: readonly ConfigField[];
-  /** Properties that all models of the type have, and config.json does not state. */
+  /** Properties that all models of this type have, but config.json does not state. */
   readonly fixed: Readonly<Record<string, unknown>>;
-  /** Keys of properties that follow from the names of the weights, not from config.json. */
+  /** Keys of the properties that follow from the names of the weights, and not from config.json. */
   readonly inWeights: readonly string[];
 }
 
@@ -64,7 +62,7 @@ const heads = (names: readonly string[]): ConfigField => ({
     (hiddenSize as number) % (value as number) === 0 ? undefined : `a divisor of ${hiddenSize as number}`,
 });
 
-/** Returns the fields for the sizes of a Llama or of a model derived from Llama. */
+/** Makes the fields for the sizes of a Llama or of a model derived from Llama. */
 const llamaSizesWith = (ffnHiddenSize: ConfigField): readonly ConfigField[] => [
   ffnHiddenSize,
   size('numLayers', ['num_hidden_layers']),
@@ -75,7 +73,7 @@ const llamaSizesWith = (ffnHiddenSize: ConfigField): readonly ConfigField[] => [
 const llamaSizes = llamaSizesWith(size('ffnHiddenSize', ['intermediate_size']));
 
 /**
- * Returns the other fields that Llama and its derived models have in common.
+ * Makes the other fields that Llama and its derived models have in common.
  *
  * @param options the values if a file lacks a field. Default: an epsilon of 1e-6, a base of 10,000 and untied
  *   embeddings
@@ -99,13 +97,19 @@ const listLlamaNumbers = ({
 
 const llamaNumbers = listLlamaNumbers();
 
-/** The field for biases of a StableLM. Either queries, keys and values have biases, or no layer has them. */
+/**
+ * The field that states which biases a StableLM has: either queries, keys and values have biases, or no layer
+ * has any.
+ */
 const stableLmBiases: ConfigField = {
   ...truth('addQkvBias', 'use_qkv_bias', false),
   write: (value) => value ?? false,
 };
 
-/** The field for norms of queries and keys of a StableLM. Models with such norms are not supported. */
+/**
+ * The field that states if a StableLM has norms of queries and keys. Models with such norms are not
+ * supported.
+ */
 const noHeadNorms: ConfigField = {
   key: 'qkLayernorm',
   names: ['qk_layernorm'],
@@ -116,14 +120,17 @@ const noHeadNorms: ConfigField = {
   write: () => false,
 };
 
-/** Common properties of all these models. The field `swiglu` determines the activation. */
+/**
+ * The properties that Llama and its derived models have in common. The field `swiglu` determines the
+ * activation function.
+ */
 const llamaFixed = {
   normalization: 'RMSNorm',
   hiddenDropout: 0,
   geluKind: 'tanh',
 } as const;
 
-/** Fields that a BERT and a RoFormer have in common. */
+/** The fields that BERT and RoFormer have in common. */
 const bertFields: readonly ConfigField[] = [
   size('hiddenSize', ['hidden_size']),
   heads(['num_attention_heads']),
@@ -141,7 +148,7 @@ const bertFields: readonly ConfigField[] = [
 
 /**
  * The fields for the position embeddings of a RoFormer (Su et al. 2021), which rotates pairs of neighbouring
- * features with the original frequencies. In all other properties, a RoFormer equals a BERT.
+ * features with the original frequencies. In all other respects, a RoFormer is the same as a BERT.
  */
 const roformerFields: readonly ConfigField[] = [
   {
@@ -173,9 +180,9 @@ const bertCommands = 'train it with bert-train or fine-tune it with mtl finetune
 const gptCommands = 'train it with gpt-train, or pass a BERT';
 
 /**
- * The supported models of the transformers library, by `model_type`. Each property of a model is one line:
- * its key in this project's configuration, its names in config.json (the first is used for writing), its
- * valid values, and transformers' default.
+ * The supported models of the transformers library, by `model_type`. Each model property is one entry: its
+ * key in this project's configuration, its names in config.json (the first is used for writing), its valid
+ * values, and its default in the transformers library.
  */
 export const modelTypes = {
   gpt2: {
@@ -444,10 +451,10 @@ export type GptTypeName = Exclude<ModelTypeName, BertTypeName>;
 /** The model types with bidirectional attention. */
 export type BertTypeName = 'bert' | 'roformer';
 
-/** Returns the model types of a kind, in order of preference if several can describe a model. */
+/** Returns the model types of the given kind. If several can describe a model, the first one is preferred. */
 export const listModelTypes = (kind: HuggingFaceModelKind): readonly ModelTypeName[] =>
   (Object.keys(modelTypes) as ModelTypeName[]).filter((name) => modelTypes[name].kind === kind);
 
-/** Returns the description of a `model_type`; undefined for an unsupported type. */
+/** Returns the description of the given `model_type`; undefined if the type is not supported. */
 export const findModelType = (name: string): ModelType | undefined =>
   Object.hasOwn(modelTypes, name) ? modelTypes[name as ModelTypeName] : undefined;

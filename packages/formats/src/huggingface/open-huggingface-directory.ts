@@ -10,17 +10,17 @@ import { findModelType, type HuggingFaceModelKind } from './model-types.js';
 import { tokenizerFilesIn } from './tokenizer-files-in.js';
 import { checkSupported } from './unsupported-features.js';
 
-/** The files of a transformers model directory, except its weights. */
+/** The files of a transformers model directory, without its weights. */
 interface HuggingFaceDirectory {
   readonly directory: string;
   /** The fields of config.json. */
   readonly fields: JsonFields;
   /**
-   * The dtype that config.json names (`float32`, `bfloat16` ...), if any. The dtype of the stored weights may
-   * differ.
+   * The dtype that config.json names, such as `float32` or `bfloat16`, if any. The weights may be stored in a
+   * different dtype.
    */
   readonly dtype: string | undefined;
-  /** The tokenizer's files in the directory: paths by file name. */
+  /** The paths of the tokenizer's files in the directory, by file name. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
 }
 
@@ -52,9 +52,9 @@ export async function openHuggingFaceDirectory(directory: string): Promise<Huggi
   };
 }
 
-/** The weights of a model in open files. The caller closes them. */
+/** A model's weights in open files. The caller closes them. */
 export interface OpenedWeights {
-  /** Fills tensors of the model, or slices of tensors. */
+  /** Fills the given tensors, or slices of tensors, with values from the files. */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -62,12 +62,12 @@ export interface OpenedWeights {
 
 interface NamedWeights {
   readonly directory: string;
-  /** The weight names, or a function that returns them for the tensor names in the files. */
+  /** The weight names, or a function that computes them from the tensor names in the files. */
   readonly names: WeightNames | ((tensors: Iterable<string>) => WeightNames);
 }
 
 /**
- * Opens the weights of a directory, and checks their names, shapes and dtypes.
+ * Opens a directory's weights, and checks their names, shapes and dtypes.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_*, MTL_SAFETENSORS_*
  */
@@ -87,7 +87,7 @@ export async function openHuggingFaceWeights({ directory, names }: NamedWeights)
 }
 
 /**
- * Fills tensors from the weights of a directory.
+ * Fills the given tensors with a directory's weights.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_*, MTL_SAFETENSORS_*
  */
@@ -99,7 +99,7 @@ export async function loadHuggingFaceWeights(
 }
 
 /**
- * Returns the kind of the model in a directory of the transformers library, by its `model_type`.
+ * Returns the kind of model that a transformers directory contains, according to its `model_type`.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing or broken, or describes an
  *   unsupported model. The error names the missing feature

@@ -11,9 +11,9 @@ const safetensorsDtypes: Partial<Record<DType, LogicalTensor['dtype']>> = {
 };
 
 /**
- * Returns parameters as logical tensors with their values in the compute dtype, for inference. The parameters
- * must have memory (`allocateParameters`). In training, load and save the master weights instead:
- * `weightTensors` of @mtl/trainer.
+ * Returns the given parameters as logical tensors for inference. Their values are in the compute dtype. The
+ * parameters must have memory (see `allocateParameters`). In training, load and save the master weights
+ * instead: see `weightTensors` of @mtl/trainer.
  */
 export function parameterTensors(parameters: readonly Parameter[]): LogicalTensor[] {
   return parameters.map((parameter) => {

@@ -3,7 +3,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { CheckpointError, MtlError } from '@mtl/errors';
 
 /**
- * A directory to write, and the error codes for it. Default: the error codes for Hugging Face directories.
+ * The directory to write, and the error codes to use. Default: the error codes for Hugging Face directories.
  */
 interface PublishedDirectory {
   readonly directory: string;
@@ -13,7 +13,7 @@ interface PublishedDirectory {
   readonly failed?: `MTL_${string}`;
 }
 
-/** Rejects a target directory that is not empty, because its files would mix with the written files. */
+/** Rejects a target directory that is not empty, because its files would be mixed with the written files. */
 async function checkTarget(directory: string, exists: `MTL_${string}`): Promise<void> {
   const present = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [];
@@ -28,8 +28,9 @@ async function checkTarget(directory: string, exists: `MTL_${string}`): Promise<
 }
 
 /**
- * Writes a directory atomically: `write` fills a temporary directory next to it, which is renamed at the end.
- * After an error, neither directory exists.
+ * Writes a directory atomically: `write` fills a temporary directory in the same parent, which is then
+ * renamed. If an error is thrown, the temporary directory is deleted and nothing has been written to the
+ * target.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_EXISTS when the directory is not empty, MTL_HUGGING_FACE_IO, or
  *   the codes of `target`; any coded error that `write` throws
@@ -45,7 +46,7 @@ export async function publishDirectory(
     await checkTarget(directory, exists);
     await mkdir(unfinished, { recursive: true });
     await write(unfinished);
-    // only on POSIX does rename replace an empty directory
+    // `rename` replaces an empty directory only on POSIX
     await rmdir(directory).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error;
     });

@@ -1,15 +1,15 @@
 import type { BertTask } from '@mtl/models';
 import { openHuggingFaceDirectory } from './open-huggingface-directory.js';
 
-/** The task of a fine-tuned BERT, and the names of the classes of a classification, in order. */
+/** A fine-tuned BERT's task, and the class names of a classification, in order. */
 interface StatedTask {
   readonly task: BertTask;
   readonly labels?: readonly string[] | undefined;
 }
 
 /**
- * Returns the task in a directory of the transformers library: the class of its model, and the names of its
- * labels. Undefined for a pretrained model.
+ * Returns the task of the model in a transformers directory: the model's class determines the task, and the
+ * label names are the class names. Undefined for a pretrained model.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */
@@ -19,7 +19,7 @@ export async function readBertTask(directory: string): Promise<StatedTask | unde
   if (className.endsWith('ForQuestionAnswering')) return { task: { kind: 'span' } };
   if (className.endsWith('ForMultipleChoice')) return { task: { kind: 'multiple-choice' } };
   if (!className.endsWith('ForSequenceClassification')) return undefined;
-  // transformers has two labels by default, and writes no names for them
+  // by default, a transformers model has two labels, and their names are not written
   const names = (fields.values.id2label ?? { 0: 'LABEL_0', 1: 'LABEL_1' }) as Readonly<
     Record<string, string>
   >;

@@ -13,32 +13,34 @@ import type { JsonFields } from './json-fields.js';
 import { modelTypes } from './model-types.js';
 import { loadHuggingFaceWeights, openHuggingFaceDirectory } from './open-huggingface-directory.js';
 
-/** An opened directory with a BERT or a RoFormer. */
+/** A Hugging Face directory that contains a BERT or a RoFormer, opened for reading. */
 export interface HuggingFaceBert {
   readonly directory: string;
   readonly configuration: BertModelConfiguration;
   /**
-   * The dtype that config.json names (`float32`, `bfloat16` ...), if any. The dtype of the stored weights may
-   * differ.
+   * The dtype that config.json names, such as `float32` or `bfloat16`, if any. The weights may be stored in a
+   * different dtype.
    */
   readonly dtype: string | undefined;
-  /** The tokenizer's files in the directory: paths by file name, in the form for `writeHuggingFaceBert`. */
+  /**
+   * The paths of the tokenizer's files in the directory, by file name, as `writeHuggingFaceBert` takes them.
+   */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /**
-   * Fills tensors of the model, or slices of tensors, from the weights. For training pass the master weights
-   * (`weightTensors` of @mtl/trainer), then call `refreshModel`. For inference pass
+   * Fills the given tensors, or slices of tensors, from the weights. For training, pass the master weights
+   * (`weightTensors` of @mtl/trainer), then call `refreshModel`. For inference, pass
    * `parameterTensors(stage.parameters)`.
    *
    * @throws CheckpointError before anything is written: MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes
-   *   of the weights are wrong; MTL_HUGGING_FACE_SHAPE when the model was built from another configuration;
-   *   MTL_SAFETENSORS_*
+   *   of the weights are wrong; MTL_HUGGING_FACE_SHAPE when the model was built from a different
+   *   configuration; MTL_SAFETENSORS_*
    */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
 /**
  * Reads a BERT directory of the transformers library: config.json, and weights in safetensors (one file, or
- * shards with their index). The class of the saved model must be BertForPreTraining, BertForMaskedLM or
+ * shards with their index). The saved model's class must be BertForPreTraining, BertForMaskedLM or
  * RoFormerForMaskedLM. Its layer norms follow the sublayers.
  *
  * @param options.makeVocabularySizeDivisibleBy pads our embedding to a multiple of this number of rows;
@@ -56,8 +58,8 @@ export async function readHuggingFaceBert(options: {
 }): Promise<HuggingFaceBert> {
   const { directory, makeVocabularySizeDivisibleBy = 128 } = options;
   const { fields, dtype, tokenizerFiles } = await openHuggingFaceDirectory(directory);
-  // this is parsed before the weights are opened, so that an unsupported feature is reported even if the
-  // weights are missing
+  // the configuration is parsed before the weights are opened, so that an unsupported feature is reported
+  // even if the weights are missing
   const described = parseBertConfiguration(fields, {
     makeVocabularySizeDivisibleBy,
     sentenceOrderHead: true,
@@ -100,20 +102,20 @@ async function hasSentenceHead(directory: string): Promise<boolean> {
 
 interface HuggingFaceBertForTask extends HuggingFaceBert {
   /**
-   * The names of the parameters in the directory. The other parameters of a BertTaskStage keep their initial
-   * values.
+   * The names of the parameters that the directory contains. All other parameters of a BertTaskStage keep
+   * their initial values.
    */
   readonly parameterNames: ReadonlySet<string>;
 }
 
 /**
  * Reads a BERT directory of the transformers library for fine-tuning: a pretrained model with its heads, a
- * bare BertModel, or a fine-tuned model. Pooler and head are loaded only if the directory has them for this
- * task.
+ * bare BertModel, or a fine-tuned model. The pooler and the head are loaded only if the directory has them
+ * for this task.
  *
  * @param options.makeVocabularySizeDivisibleBy pads our embedding to a multiple of this number of rows;
  *   default 128, as in Megatron-LM
- * @throws CheckpointError as `readHuggingFaceBert` does
+ * @throws CheckpointError the errors of `readHuggingFaceBert`
  */
 export async function readHuggingFaceBertForTask(options: {
   readonly directory: string;

@@ -15,50 +15,60 @@ import {
   openHuggingFaceWeights,
 } from './open-huggingface-directory.js';
 
-/** An opened directory with a GPT-2, a Llama or a model derived from Llama. */
+/**
+ * A Hugging Face directory that contains a GPT-2, a Llama or a model derived from Llama, opened for reading.
+ */
 export interface HuggingFaceGpt {
   readonly directory: string;
   /** The `model_type` in transformers: `gpt2`, `llama` ... */
   readonly modelType: GptTypeName;
   readonly configuration: GptModelConfiguration;
   /**
-   * The dtype that config.json names (`float32`, `bfloat16` ...), if any. The dtype of the stored weights may
-   * differ.
+   * The dtype that config.json names, such as `float32` or `bfloat16`, if any. The weights may be stored in a
+   * different dtype.
    */
   readonly dtype: string | undefined;
-  /** Ids of the tokens that end a text, from generation_config.json, or from config.json without it. */
+  /**
+   * The ids of the tokens that end a text, from generation_config.json, or from config.json if the former
+   * does not state them.
+   */
   readonly endTokens: readonly number[];
-  /** The fields of generation_config.json, if the file exists: temperature, top_k, top_p and others. */
+  /**
+   * The fields of generation_config.json, such as temperature, top_k and top_p. Undefined if the file does
+   * not exist.
+   */
   readonly generationDefaults: Readonly<Record<string, unknown>> | undefined;
-  /** The other config.json fields of the original model, for `writeHuggingFaceGpt`. */
+  /** The original config.json and generation_config.json fields, for `writeHuggingFaceGpt`. */
   readonly origin: HuggingFaceOrigin;
-  /** The tokenizer's files in the directory: paths by file name, in the form for `writeHuggingFaceGpt`. */
+  /**
+   * The paths of the tokenizer's files in the directory, by file name, as `writeHuggingFaceGpt` takes them.
+   */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Notes for the user. */
   readonly notices: readonly string[];
   /**
-   * Fills tensors of the model, or slices of tensors, from the weights. For training pass the master weights
-   * (`weightTensors` of @mtl/trainer), then call `refreshModel`. For inference pass
+   * Fills the given tensors, or slices of tensors, from the weights. For training, pass the master weights
+   * (`weightTensors` of @mtl/trainer), then call `refreshModel`. For inference, pass
    * `parameterTensors(stage.parameters)`.
    *
    * @throws CheckpointError before anything is written: MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes
-   *   of the weights are wrong; MTL_HUGGING_FACE_SHAPE when the model was built from another configuration;
-   *   MTL_SAFETENSORS_*
+   *   of the weights are wrong; MTL_HUGGING_FACE_SHAPE when the model was built from a different
+   *   configuration; MTL_SAFETENSORS_*
    */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
   /**
-   * Opens the weights, to load tensors one after the other. The caller closes them.
+   * Opens the weights, so that tensors can be loaded one after another. The caller closes them.
    *
-   * @throws as `load`
+   * @throws the errors of `load`
    */
   open(): Promise<OpenedWeights>;
 }
 
 /**
- * Reads a directory of the transformers library with a GPT-2, Llama (SmolLM among them), Mistral, Qwen2,
- * Qwen3, Mixtral, Qwen2-MoE, Qwen3-MoE or OLMoE: config.json, generation_config.json, and weights in
- * safetensors. The weights are one file or shards with their index. Names may have the prefix `transformer.`
- * or `model.`, and experts may be separate or fused.
+ * Reads a transformers directory that contains a GPT-2, Llama (SmolLM among them), Mistral, Qwen2, Qwen3,
+ * Mixtral, Qwen2-MoE, Qwen3-MoE or OLMoE: config.json, generation_config.json, and weights in safetensors.
+ * The weights are a single file, or shards with an index. Names may have the prefix `transformer.` or
+ * `model.`, and experts may be separate or fused.
  *
  * @param options.makeVocabularySizeDivisibleBy pads our embedding to a multiple of this number of rows;
  *   default 128, as in Megatron-LM
@@ -102,7 +112,8 @@ export async function readHuggingFaceGpt(options: {
 }
 
 /**
- * Returns a notice about ignored shards. They are ignored because a single file exists, as in transformers.
+ * Returns a notice if a directory contains both a single weight file and shards. As in transformers, the
+ * shards are then ignored.
  */
 function unreadIndex(directory: string): readonly string[] {
   const [single, index] = ['model.safetensors', 'model.safetensors.index.json'] as const;
@@ -110,7 +121,7 @@ function unreadIndex(directory: string): readonly string[] {
   return hasBoth ? [`${directory}: ${single} is read, and the shards of ${index} are not`] : [];
 }
 
-/** Returns a notice about a tokenizer whose files are in an unsupported format. */
+/** Returns a notice if the tokenizer's files are in an unsupported format. */
 function unreadTokenizer(directory: string, files: Readonly<Record<string, string>>): readonly string[] {
   const has = (name: string): boolean => files[name] !== undefined;
   if (has('tokenizer.json') || (has('vocab.json') && has('merges.txt'))) return [];

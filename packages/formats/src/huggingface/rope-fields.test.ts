@@ -9,7 +9,7 @@ import { listRopeFields } from './rope-fields.js';
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** Values that tooling/fixtures/rope-scaling.py computed with transformers. */
+/** Reference values, computed with transformers by tooling/fixtures/rope-scaling.py. */
 const fixture = JSON.parse(
   readFileSync(new URL('../../fixtures/rope-scaling.json', import.meta.url), 'utf8'),
 ) as {
@@ -33,7 +33,7 @@ const yarn = { rope_type: 'yarn', factor: 40, original_max_position_embeddings: 
 const readYarn = (parameters: Values): PositionVariants =>
   read({ rope_parameters: { ...yarn, rope_theta: 10_000, ...parameters } });
 
-/** Returns the rope parameters that are written for a model, except the parameters that all models have. */
+/** Returns the rope parameters that are written for `model`, without the parameters that all models have. */
 function writtenYarn(model: PositionVariants): Values {
   const { rope_type, factor, original_max_position_embeddings, rope_theta, ...others } = written(model)
     .rope_parameters as Values;
@@ -56,7 +56,8 @@ describe.each(fixture.frequencies)('transformers computes $parameters with heads
   it('as it is computed here', () => {
     const specification = rotarySpecification(model, known.headSize)!;
     rotaryFrequencies(specification).forEach((frequency, i) => {
-      // float32; the two libraries compute powers in different ways, so a few values are rounded differently
+      // the values are float32, and the two libraries compute powers differently, so a few values are rounded
+      // differently
       expect(Math.abs(frequency / known.frequencies[i]! - 1), `${i}`).toBeLessThan(5e-7);
     });
     expect(known.frequencies).toHaveLength(known.headSize / 2);
@@ -92,7 +93,8 @@ describe('the concentration of a model with yarn', () => {
   });
 
   it.each<[PositionVariants, number]>([
-    // Megatron-LM does not replace an mscale of 0 by a default, so the file contains the resulting factor
+    // Megatron-LM does not replace an mscale of 0 by the default, so the file contains the resulting
+    // attention factor
     [{ mscale: 0.7, mscaleAllDim: 0 }, 1 + 0.07 * Math.log(40)],
     [{ mscale: 0, mscaleAllDim: 1 }, 1 / (1 + 0.1 * Math.log(40))],
     [{ mscale: 0, mscaleAllDim: 0 }, 1],
@@ -109,7 +111,7 @@ describe('further parameters of yarn', () => {
     const others = { beta_fast: 16, beta_slow: 2, truncate: false };
     expect(writtenYarn(readYarn(others))).toEqual(others);
     expect(writtenYarn(readYarn({ beta_fast: 32, beta_slow: null, truncate: true }))).toEqual({});
-    // 0 has the same effect as a missing value
+    // a value of 0 has the same effect as a missing value
     expect(readYarn({ beta_fast: 0, beta_slow: 0 })).toMatchObject({ yarnBetaFast: 32, yarnBetaSlow: 1 });
   });
 

@@ -5,7 +5,10 @@ import type { JsonFields } from './json-fields.js';
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** Names of parameters that any rope type reads. The other types ignore them, as in transformers. */
+/**
+ * The names of the parameters that at least one rope type reads. A rope type ignores the names that it does
+ * not read, as in transformers.
+ */
 const knownNames = [
   ...[
     'rope_theta',
@@ -22,13 +25,16 @@ const knownNames = [
 
 const originalKey = 'original_max_position_embeddings';
 
-/** The parameters of rotary positions in a config.json; null counts as missing. */
+/**
+ * The parameters of rotary positions in a config.json. A null counts as missing, except where a boolean is
+ * expected.
+ */
 class RopeParameters {
   readonly values: Values;
   /** The model's `max_position_embeddings`. */
   readonly maxPositions: number;
   readonly #fields: JsonFields;
-  /** The field of config.json that holds the parameters. */
+  /** The config.json field that contains the parameters. */
   readonly #name: string;
 
   constructor(
@@ -60,24 +66,24 @@ class RopeParameters {
     throw this.refuse(`a number above 0 as ${name}`);
   }
 
-  /** Returns the parameter `name`, which must be a number ≥ 0; 0 if the parameter is missing. */
+  /** Returns the parameter `name`, which must not be negative; 0 if the parameter is missing. */
   number(name: string): number {
     return this.isStated(name) && this.values[name] !== 0 ? this.positive(name) : 0;
   }
 
   truth(name: string, otherwise: boolean): boolean {
-    // rejects null, which transformers would treat as false
+    // rejects null, which transformers would interpret as false
     const value = name in this.values ? this.values[name] : otherwise;
     if (typeof value === 'boolean') return value;
     throw this.refuse(`true or false as ${name}`);
   }
 
-  /** Returns the number of positions in pretraining. Default: the model's number of positions. */
+  /** Returns the number of positions in pretraining, which is `maxPositions` by default. */
   originalPositions(): number {
     return this.isStated(originalKey) ? this.positive(originalKey) : this.maxPositions;
   }
 
-  /** Returns the fraction of each head's features that is rotated. */
+  /** Returns the fraction of each head's features that is rotated. `otherwise` is the default. */
   share(otherwise: number): number {
     const share = this.isStated('partial_rotary_factor') ? this.positive('partial_rotary_factor') : otherwise;
     if (share <= 1) return share;
@@ -85,9 +91,9 @@ class RopeParameters {
   }
 
   /**
-   * Rejects rope parameters that are not known for any supported rope type.
+   * Rejects rope parameters that no supported rope type knows.
    *
-   * @param isPartial true if models of the type may rotate only a part of each head
+   * @param isPartial true if models of this model type may rotate only a part of each head
    * @throws CheckpointError
    */
   checkNames(isPartial: boolean): void {
@@ -122,10 +128,10 @@ class RopeParameters {
 }
 
 /**
- * Returns the rope parameters, from `rope_parameters` of transformers 5 or from `rope_scaling` and
- * `rope_theta` of earlier versions. A file may have both if they are equal.
+ * Returns the rope parameters: `rope_parameters` of transformers 5, or `rope_scaling` and `rope_theta` of
+ * earlier versions. A file may contain both notations if their values are equal.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if they differ
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if the two notations differ
  */
 function readRopeParameters(fields: JsonFields, known: KnownProperties): RopeParameters {
   const [older, newer] = ['rope_scaling', 'rope_parameters'].map((name) => {
@@ -147,16 +153,16 @@ function readRopeParameters(fields: JsonFields, known: KnownProperties): RopePar
   }
   return new RopeParameters(fields, {
     name,
-    // a parameter may also be a separate field outside of the rope parameters; the parameter has precedence,
-    // because transformers writes the model type's default into the field
+    // a rope parameter has precedence over the separate field with the same name, because transformers writes
+    // the model type's default into that field
     values: { ...(factor === undefined ? {} : { partial_rotary_factor: factor }), ...positions, ...values },
     maxPositions: known.maxPositionEmbeddings as number,
   });
 }
 
 /**
- * Returns the number of positions in pretraining from a field outside of the rope parameters. The field
- * affects only rope types that scale positions.
+ * Returns the number of positions in pretraining if a field outside of the rope parameters states it. The
+ * field affects only rope types that scale positions.
  */
 function positionsApart({ values }: JsonFields, { rope_type, type }: Values): Values {
   const positions = values[originalKey] ?? undefined;
@@ -174,7 +180,7 @@ const unscaled = {
   ropeScalingFactor: 8,
 } as const;
 
-/** Reads the model's properties, except the base, from the parameters of a rope type. */
+/** Reads the model's properties from the parameters of one rope type. The base is read separately. */
 type RopeType = (parameters: RopeParameters) => KnownProperties;
 
 const types: Readonly<Record<string, RopeType>> = {
@@ -193,7 +199,7 @@ const types: Readonly<Record<string, RopeType>> = {
 };
 
 /**
- * transformers' rope types whose angles depend on the length of the text, so that a fixed table is
+ * transformers' rope types whose angles depend on a text's length, so that a fixed table of angles is
  * impossible.
  */
 const dependentOnLength: Readonly<Record<string, { readonly needs: string; readonly remedy: string }>> = {
@@ -209,8 +215,8 @@ const dependentOnLength: Readonly<Record<string, { readonly needs: string; reado
 };
 
 /**
- * Returns the properties that differ from Llama 3.1's values, which are the defaults. Equal properties are
- * undefined.
+ * Returns the properties of Llama 3.1's scaling. A property is undefined if its value equals the default,
+ * which is Llama 3.1's value.
  */
 function llama3Bands(parameters: RopeParameters): KnownProperties {
   const [low, high] = [parameters.positive('low_freq_factor'), parameters.positive('high_freq_factor')];
@@ -224,7 +230,7 @@ function llama3Bands(parameters: RopeParameters): KnownProperties {
   };
 }
 
-/** Returns the model's properties of rotary positions in a config.json. */
+/** Returns the properties of rotary positions that a config.json states. */
 function readProperties(fields: JsonFields, known: KnownProperties, isPartial: boolean): KnownProperties {
   const parameters = readRopeParameters(fields, known);
   const { type } = parameters;
@@ -247,13 +253,13 @@ function unknownType(parameters: RopeParameters): CheckpointError {
 function readBase(fields: JsonFields, known: KnownProperties, defaultBase: number): number {
   const parameters = readRopeParameters(fields, known);
   const base = parameters.values.rope_theta ?? fields.optional('rope_theta', 'a number', defaultBase);
-  // YaRN requires that frequencies decrease with their index, so its base must be above 1
+  // YaRN requires frequencies that decrease with their index, so its base must be above 1
   const lowest = parameters.type === 'yarn' ? 1 : 0;
   if (typeof base === 'number' && base > lowest) return base;
   throw parameters.refuse(`a rope_theta above ${lowest}`);
 }
 
-/** Properties whose config.json fields are written together, or not at all. */
+/** The properties whose config.json fields are written together or not at all. */
 const scaledProperties = [
   'positionEmbeddingType',
   'rotarySeqLenInterpolationFactor',
@@ -273,10 +279,10 @@ const scaledProperties = [
 ] as const;
 
 /**
- * Returns the fields of rotary positions in the notations of transformers 4 and 5.
+ * Returns the fields of rotary positions, in the notations of both transformers 4 and 5.
  *
- * @param options.defaultBase the base for a file without one. Default: 10,000
- * @param options.defaultShare the rotated fraction of each head, for a file without this field. Default:
+ * @param options.defaultBase the base if the file states none. Default: 10,000
+ * @param options.defaultShare the rotated fraction of each head if the file does not state it. Default:
  *   models always rotate complete heads
  */
 export const listRopeFields = ({
@@ -313,7 +319,7 @@ export const listRopeFields = ({
   ...(defaultShare === undefined ? [] : [rotatedShare(defaultShare)]),
 ];
 
-/** Makes the field for the fraction of each head that is rotated. */
+/** Makes the field for the rotated fraction of each head. `otherwise` is the default. */
 const rotatedShare = (otherwise: number): ConfigField => ({
   key: 'rotaryPercent',
   names: ['partial_rotary_factor'],
@@ -327,7 +333,7 @@ const rotatedShare = (otherwise: number): ConfigField => ({
   write: (value) => value ?? 1,
 });
 
-/** Returns the fields of scaled positions; undefined for positions that are not scaled. */
+/** Returns the fields for scaled positions; undefined if the positions are not scaled. */
 function writeScaling(model: KnownProperties): KnownProperties | undefined {
   const { positionEmbeddingType, useRopeScaling, rotarySeqLenInterpolationFactor: factor = 1 } = model;
   if (positionEmbeddingType === 'yarn') return { rope_type: 'yarn', ...writtenYarn(model) };
@@ -345,8 +351,8 @@ function writeScaling(model: KnownProperties): KnownProperties | undefined {
 }
 
 /**
- * Returns the model's properties for rope type `yarn`. As in transformers, attention_factor overrides mscale
- * and mscale_all_dim. mscale and mscale_all_dim have an effect only if both are given and neither is 0.
+ * Returns the model's properties for the rope type `yarn`. As in transformers, attention_factor overrides
+ * mscale and mscale_all_dim, which have an effect only if both are given and neither is 0.
  */
 function yarnProperties(parameters: RopeParameters): YarnVariants {
   const originalPositions = parameters.originalPositions();
@@ -375,7 +381,7 @@ function yarnWeights(parameters: RopeParameters): YarnVariants {
   return { mscale: areUsed ? own : 1, mscaleAllDim: areUsed ? all : 0 };
 }
 
-/** Returns YaRN's fields for config.json; fields with default values are left out. */
+/** Returns YaRN's config.json fields. Most fields whose values are defaults are omitted. */
 function writtenYarn(model: YarnVariants): KnownProperties {
   const { factor, originalPositions, betaFast, betaSlow, roundsRange } = yarnScaling(model);
   return {
@@ -395,7 +401,7 @@ function writtenYarnWeights(model: YarnVariants): KnownProperties {
   }
   const { rotaryScalingFactor } = model;
   const concentration = yarnConcentration(model);
-  // without attention_factor and mscale, transformers computes the factor for an mscale of 1 and an
+  // without attention_factor and mscale, transformers computes the attention factor for an mscale of 1 and an
   // mscale_all_dim of 0
   const isUsual =
     yarnAttentionFactor === undefined && concentration === yarnConcentration({ rotaryScalingFactor });

@@ -23,9 +23,9 @@ import {
 
 /**
  * Describes `model` by the fields of a model type, and returns the model that these fields describe. The
- * result differs from `model` if the model type lacks a feature.
+ * result differs from `model` if the model type lacks one of its features.
  *
- * @returns undefined if the type does not support such sizes
+ * @returns undefined if the model type does not support the model's values
  */
 export function asStatedBy<Model extends TransformerConfiguration>(
   typeName: ModelTypeName,
@@ -48,8 +48,8 @@ export function asStatedBy<Model extends TransformerConfiguration>(
 }
 
 /**
- * Returns `stated` with its query groups in the notation of `model`. (A model in which each query group has
- * one head is the same as a model without query groups.)
+ * Returns `stated` with its query groups in the notation of `model`. (If each query group has one head, the
+ * model is the same as a model without query groups.)
  */
 function alignGroups(model: object, stated: Readonly<Record<string, unknown>>): object {
   const { groupQueryAttention, numQueryGroups } = model as Partial<GptModelConfiguration>;
@@ -64,7 +64,7 @@ function alignGroups(model: object, stated: Readonly<Record<string, unknown>>): 
 
 /**
  * Returns `stated` with YaRN's attention factor in the notation of `model`, if both have the same factor.
- * Models with the same computation then are equal objects.
+ * Models with the same computation thus become equal objects.
  */
 function alignWeights(model: object, stated: object): object {
   const [own, other] = [model, stated] as [PositionVariants, PositionVariants];
@@ -81,8 +81,8 @@ function alignWeights(model: object, stated: object): object {
 }
 
 /**
- * Returns `stated` with its lists of layers (with windows, without rotary positions) in the notation of
- * `model`, if both mean the same layers.
+ * Returns `stated` with its lists of layers in the notation of `model`, if both mean the same layers. One
+ * list contains the layers with windows, the second list the layers without rotary positions.
  */
 function withLayerLists(model: object, stated: object): object {
   const [own, other] = [model, stated] as [GptModelConfiguration, GptModelConfiguration];
@@ -97,9 +97,9 @@ function withLayerLists(model: object, stated: object): object {
 }
 
 /**
- * Returns `stated` with the list of expert layers in the notation of `model`. If there are no dense layers,
- * also copies the hidden size of dense layers, which is not used. Afterwards, two models with the same
- * computation are equal objects.
+ * Returns `stated` with its list of expert layers in the notation of `model`. If there are no dense layers,
+ * also copies the hidden size of dense layers, which is not used. Models with the same computation thus
+ * become equal objects.
  */
 function alignLayers(model: object, stated: object): object {
   const [own, other] = [model, stated] as [GptModelConfiguration, GptModelConfiguration];
@@ -121,8 +121,8 @@ function alignLayers(model: object, stated: object): object {
 }
 
 /**
- * Returns the model type for writing a GPT: the preferred type or the first type that can describe the model;
- * undefined if no type can.
+ * Returns the model type with which a GPT is written: the preferred type if it can describe the model, or
+ * else the first type that can; undefined if no type can.
  */
 export function chooseGptType(model: GptModelConfiguration, preferred?: string): GptTypeName | undefined {
   const types = listModelTypes('gpt') as readonly GptTypeName[];
@@ -135,7 +135,7 @@ export function chooseGptType(model: GptModelConfiguration, preferred?: string):
   return first ?? types.find(canState);
 }
 
-/** Returns the model type that lacks the fewest properties of a GPT, and the lacking properties. */
+/** Returns the model type that lacks the fewest of a GPT's properties, and the names of these properties. */
 export function unstatedProperties(model: GptModelConfiguration): {
   readonly nearest: ModelType;
   readonly properties: readonly string[];
@@ -154,8 +154,8 @@ export function unstatedProperties(model: GptModelConfiguration): {
 }
 
 /**
- * Returns the model's computation as text; undefined for contradictory properties, for example heads that do
- * not divide the hidden size.
+ * Returns a description of the model's computation; undefined if its properties contradict each other, for
+ * example if the number of heads does not divide the hidden size.
  */
 function architectureOrNone(model: GptModelConfiguration): string | undefined {
   try {
@@ -166,7 +166,7 @@ function architectureOrNone(model: GptModelConfiguration): string | undefined {
   }
 }
 
-/** Returns a text that describes the computation of a GPT: equal texts mean equal computations. */
+/** Returns a string that describes a GPT's computation. Equal strings mean equal computations. */
 function describeComputation(model: GptModelConfiguration): string {
   const { positionEmbeddingType = 'learned_absolute', tieEmbeddings, finalLogitSoftcapping } = model;
   const blocks = gptBlocks(model);
@@ -177,7 +177,7 @@ function describeComputation(model: GptModelConfiguration): string {
   return JSON.stringify([positionEmbeddingType, tieEmbeddings, finalLogitSoftcapping, layers]);
 }
 
-/** Returns the properties of a block that determine its computation, in a canonical notation. */
+/** Returns the properties that determine a block's computation, in a canonical notation. */
 function computedBy(block: BlockSpecification): readonly unknown[] {
   const { initialization: _, hiddenDropout: __, attention, feedForward, ...others } = block;
   const { numHeads, numGroups = numHeads, bias, qkvBias = bias, dropout: ___, ...rest } = attention;

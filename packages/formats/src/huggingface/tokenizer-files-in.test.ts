@@ -42,7 +42,7 @@ it('takes links to files of the directory, and refuses other ones', () => {
   expect(() => tokenizerFilesIn(join(root, 'model'))).toThrow(
     expect.objectContaining({ code: 'MTL_HUGGING_FACE_CONFIG', message: expect.stringContaining(template) }),
   );
-  // the folder is a link to a path outside of the directory
+  // the folder is a link to a path outside of the model's directory
   rmSync(join(root, 'model/additional_chat_templates'), { recursive: true });
   put('elsewhere/tool_use.jinja');
   put('model/additional_chat_templates', '../elsewhere');

@@ -20,14 +20,14 @@ const fileNames = [
 ];
 
 /**
- * The folder of a tokenizer's additional chat templates, in files NAME.jinja. The template called `default`
- * is not in this folder.
+ * The folder that contains a tokenizer's additional chat templates, as files NAME.jinja. The template called
+ * `default` is not in this folder.
  */
 const templateFolder = 'additional_chat_templates';
 
 /**
- * Returns a tokenizer's files in a Hugging Face directory, with chat templates: paths by file name. A
- * template in the folder is named `additional_chat_templates/NAME.jinja`.
+ * Returns the paths of a tokenizer's files in a Hugging Face directory, including chat templates, by file
+ * name. A template in the folder is named `additional_chat_templates/NAME.jinja`.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if a template in that folder is a link to a path outside of
  *   the directory
@@ -50,12 +50,12 @@ function templateNames(directory: string): readonly string[] {
 }
 
 /**
- * Rejects a link to a file outside of the model's directory, because publishing the model would publish this
- * file.
+ * Rejects a link to a file outside of the model's directory, because publishing the model would also publish
+ * that file.
  */
 function refuseForeign(directory: string, path: string): void {
   const real = realpathSync(directory);
-  // in the cache of huggingface_hub, links in models--NAME/snapshots/REVISION lead to models--NAME/blobs
+  // in huggingface_hub's cache, links in models--NAME/snapshots/REVISION lead to models--NAME/blobs
   const isSnapshot = basename(dirname(real)) === 'snapshots';
   const own = isSnapshot ? dirname(dirname(real)) : real;
   const target = realpathSync(path);

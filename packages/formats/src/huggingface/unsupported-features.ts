@@ -3,8 +3,8 @@ import type { JsonFields } from './json-fields.js';
 import { findModelType, type HuggingFaceModelKind, listModelTypes, modelTypes } from './model-types.js';
 
 /**
- * Features that all models of certain model types need and that are not supported. config.json may have no
- * field for such a feature.
+ * Unsupported features that all models of a certain model type need. config.json may have no field for such a
+ * feature.
  */
 const needsOfTypes: Readonly<Record<string, string>> = {
   albert: 'weights that all layers share, and embeddings of another width',
@@ -41,9 +41,9 @@ type Values = Readonly<Record<string, unknown>>;
 /** An unsupported feature that a model needs. */
 interface UnsupportedFeature {
   readonly what: string;
-  /** The field of config.json that requests the feature; undefined if the `model_type` implies it. */
+  /** The config.json field that requests the feature; undefined if the `model_type` implies the feature. */
   readonly field?: string;
-  /** The value of the field with which the model would be supported. */
+  /** The field's value with which the model would be supported. */
   readonly expected?: string;
 }
 
@@ -51,15 +51,18 @@ interface Feature {
   readonly what: string;
   readonly fields: readonly string[];
   /**
-   * Returns true if a value requests the feature. null and false never request it. Default: every other value
-   * requests the feature.
+   * Returns true if a field's value requests the feature. null and false never request it. Default: every
+   * other value requests it.
    */
   readonly asks?: (value: unknown, values: Values) => boolean;
-  /** The value of the field that does not request the feature. Default: a missing field, or false. */
+  /**
+   * A value of the field that does not request the feature. Default: `false`; a missing field does not
+   * request it either.
+   */
   readonly expected?: string;
   /**
-   * True if any supported model type has the feature. A GPT-2 or a BERT with the feature is then rejected
-   * because of the feature, and a model of an unknown type because of its type. Default: false
+   * True if at least one supported model type has the feature. A GPT-2 or BERT that requests the feature is
+   * then rejected because of the feature, but a model of unknown type because of its type. Default: false.
    */
   readonly isKnown?: true;
 }
@@ -135,7 +138,7 @@ const features: readonly Feature[] = [
   { what: 'attention scaled by the number of its layer', fields: ['scale_attn_by_inverse_layer_idx'] },
 ];
 
-/** Features that a model needs only if a switch is off. In supported models the switch is on. */
+/** The features that a model needs only if a switch is off. In supported models, the switch is on. */
 const onSwitches: readonly Feature[] = [
   { what: 'attention without scaling', fields: ['scale_attn_weights'] },
   {
@@ -145,13 +148,13 @@ const onSwitches: readonly Feature[] = [
   },
 ];
 
-/** Fields whose values are checked for every model type. */
+/** The fields whose values are checked for every model type. */
 export const checkedFields: readonly string[] = [...features, ...onSwitches].flatMap(({ fields }) => fields);
 
 /**
- * Returns the unsupported features of the model in a config.json; an empty list for a supported model.
+ * Returns the unsupported features that a config.json requests; an empty list for a supported model.
  *
- * @param read fields that are read and checked for the model's type; undefined for an unknown type
+ * @param read the fields that are read and checked for the model's type; undefined for an unknown type
  */
 function unsupportedFeatures(
   { values }: JsonFields,
@@ -177,7 +180,7 @@ function unsupportedFeatures(
 const kindNames = { gpt: 'a GPT-2, a Llama or a model like them', bert: 'a BERT' } as const;
 
 /**
- * Rejects an unsupported model; the error names the missing feature.
+ * Rejects an unsupported model. The error names the missing feature.
  *
  * @param options.wanted the required kind of model; default: any supported kind
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
@@ -227,15 +230,15 @@ function refused(
 }
 
 /**
- * Matches fields that do not change the computation of any model: fields about files, tokens, generation,
+ * Matches the fields that do not change any model's computation: fields about files, tokens, generation,
  * other heads and older names, and the coefficient of the load-balancing loss, which each run sets itself.
  */
 const harmless =
   /^(_|model_type$|architectures$|auto_map$|transformers|(torch_)?dtype$|.*_token(_id)?$|use_cache$|n_ctx$|pretraining_tp$)|^(is_llama_config|rope_interleaved|unsloth|task_specific_params|summary_|output_|return_dict|torchscript|(id2label|label2id)$|num_labels$|problem_type$|gradient_checkpointing$|tokenizer_class$|finetuning_task$|prefix$|embd_pdrop$|router_aux_loss_coef$)/;
 
 /**
- * Returns the unknown fields of a config.json that are not null, false or empty. A notice lists them, so that
- * the user can judge their effect.
+ * Returns the unknown fields of a config.json whose values are not null, false or empty. A notice lists them,
+ * so that the user can judge their effect.
  */
 export function unknownFields({ path, values }: JsonFields, read: ReadonlySet<string>): readonly string[] {
   const isSet = (value: unknown): boolean =>

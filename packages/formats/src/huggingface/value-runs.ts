@@ -1,5 +1,5 @@
 /**
- * A run: values that are consecutive both in the source array and in the target array, in row-major order.
+ * A run of values that are consecutive both in the source array and in the target array, in row-major order.
  */
 export interface ValueRun {
   /** The position of the run's first value in the source array. */
@@ -9,15 +9,15 @@ export interface ValueRun {
   readonly length: number;
 }
 
-/** The values [start, end) of a row-major array. */
+/** The range of values [start, end) in a row-major array. */
 export interface ValueRange {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * Returns the runs of the opposite direction, with source and target exchanged, in the order of the new
- * target.
+ * Returns the runs for the opposite direction: source and target are exchanged, and the runs are in the order
+ * of the new target.
  */
 export const reversedRuns = (runs: readonly ValueRun[]): readonly ValueRun[] =>
   runs
@@ -25,9 +25,9 @@ export const reversedRuns = (runs: readonly ValueRun[]): readonly ValueRun[] =>
     .toSorted((one, other) => one.to - other.to);
 
 /**
- * Returns the runs, or the parts of runs, that fill a range of the target.
+ * Returns the runs, or parts of runs, that fill the given range of the target.
  *
- * @param runs in the order of the target, without overlaps
+ * @param runs the runs in the order of the target, without overlaps
  */
 export function runsWithin(runs: readonly ValueRun[], { start, end }: ValueRange): ValueRun[] {
   let first = 0;
@@ -46,7 +46,10 @@ export function runsWithin(runs: readonly ValueRun[], { start, end }: ValueRange
   return within;
 }
 
-/** Composes runs: returns the runs from the source of `first` to the target of `second`. */
+/**
+ * Composes runs: returns the runs from the source of `first` to the target of `second`. The target of `first`
+ * is the source of `second`.
+ */
 export const composedRuns = (first: readonly ValueRun[], second: readonly ValueRun[]): ValueRun[] =>
   second.flatMap(({ from, to, length }) =>
     runsWithin(first, { start: from, end: from + length }).map((run) => ({ ...run, to: run.to - from + to })),
@@ -60,16 +63,16 @@ export function copyRuns(
   for (const { from, to, length } of runs) target.set(source.subarray(from, from + length), to);
 }
 
-/** A range of the source array for a single read, and the runs within it. */
+/** A source range that a single read covers, and the runs within the range. */
 interface Span extends ValueRange {
   readonly runs: ValueRun[];
 }
 
-// a gap of at most this many values between two runs is also read, because this is faster than two separate
-// reads
+// if the gap between two runs is at most this many values, it is also read, because this is faster than two
+// separate reads
 const mostBetween = 2 ** 14;
 
-/** Merges runs that are close together in the source into spans. */
+/** Groups runs into spans. Runs that are close together in the source share a span. */
 function joinRuns(runs: readonly ValueRun[]): readonly Span[] {
   const spans: { start: number; end: number; runs: ValueRun[] }[] = [];
   for (const run of runs.toSorted((one, other) => one.from - other.from)) {
@@ -85,10 +88,10 @@ function joinRuns(runs: readonly ValueRun[]): readonly Span[] {
 }
 
 /**
- * Fills `target` by runs from another array. Only the ranges around the runs are read.
+ * Fills `target` with the given runs of a source array. Reads only the source ranges around the runs.
  *
- * @param options.read fills memory with a range of the source array
- * @param options.spare returns temporary memory for values that are read in another order
+ * @param options.read fills `memory` with a range of the source array
+ * @param options.spare returns temporary memory of the given length, for a range that contains several runs
  */
 export async function fillRuns(options: {
   readonly runs: readonly ValueRun[];

@@ -2,18 +2,18 @@ import type { Dtype } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import type { ValueRange } from './value-runs.js';
 
-/** Open files with the tensors of a model: a `SafetensorsDirectory`, or a reader of another format. */
+/** Open files that contain a model's tensors: a `SafetensorsDirectory`, or a reader of a different format. */
 export interface WeightFiles {
   readonly path: string;
   readonly tensors: ReadonlyMap<
     string,
     { readonly shape: readonly number[]; readonly dtype: Dtype; readonly bytes: number }
   >;
-  /** True if `read` supports `range`. Absent: `read` returns complete tensors. */
+  /** True if `read` supports `range`. If absent, `read` always returns complete tensors. */
   readonly readsRanges?: boolean;
   /**
-   * Returns the row-major, little-endian bytes of a tensor, or of a range of its values. `target` receives
-   * the bytes if it is given.
+   * Returns the row-major, little-endian bytes of a tensor, or of a range of its values. If `target` is
+   * given, it receives the bytes.
    */
   read(options: {
     readonly name: string;
@@ -21,17 +21,17 @@ export interface WeightFiles {
     readonly target?: Uint8Array;
     readonly requireFinite?: boolean;
   }): Promise<Uint8Array>;
-  /** Wording of error messages about the weights. Default: the wording for Hugging Face directories. */
+  /** The wording of error messages about the weights. Default: the wording for Hugging Face directories. */
   readonly terms?: WeightTerms;
 }
 
-/** Wording of error messages about files of weights. */
+/** The wording of error messages about weight files. */
 export interface WeightTerms {
   readonly code: `MTL_${string}`;
   /** The name of the file that describes the architecture. */
   readonly configuration: string;
   readonly remedy: string;
-  /** The setting that makes the input embedding and the output layer separate. */
+  /** The setting with which the input embedding and the output layer are separate. */
   readonly untied: string;
 }
 
@@ -42,7 +42,7 @@ const huggingFaceTerms: WeightTerms = {
   untied: 'tie_word_embeddings false',
 };
 
-/** Returns the wording of error messages about files of weights. */
+/** Returns the wording of error messages about the given weight files. */
 export const chooseTerms = ({ terms = huggingFaceTerms }: Pick<WeightFiles, 'terms'>): WeightTerms => terms;
 
 /** Returns the error for weights that do not match the architecture. */

@@ -2,16 +2,16 @@ import { countElements, transpose } from '@mtl/kernels';
 import type { AllocateFloats } from './float-bytes.js';
 import { copyRuns, reversedRuns, type ValueRun } from './value-runs.js';
 
-/** A tensor of a Hugging Face file. The name lacks the model's prefix. */
+/** A tensor in a Hugging Face file. `name` is without the model's prefix. */
 export interface HuggingFaceTensor {
   readonly name: string;
   readonly shape: readonly number[];
 }
 
 /**
- * The mapping between a logical tensor (name and layout as in Megatron-Core) and one or several tensors of a
- * Hugging Face file. BERT, for example, has separate tensors for query, key and value. Each model type has a
- * list of mappings.
+ * The mapping between a logical tensor (with the name and layout of Megatron-Core) and one or several tensors
+ * in a Hugging Face file. BERT, for example, has separate tensors for query, key and value. Each model type
+ * has a list of mappings.
  */
 export interface WeightMapping {
   /** The logical name, which is the name of the `Parameter`. */
@@ -19,32 +19,32 @@ export interface WeightMapping {
   readonly globalShape: readonly number[];
   readonly sources: readonly HuggingFaceTensor[];
   /**
-   * Returns the values of the source with index `source` as runs from the source to the logical tensor, in
-   * the order of the logical tensor. With runs, a part of the tensor can be read or written without the rest.
-   * Absent: the file has rows in another order, or other values.
+   * Returns the runs from the source with index `source` to the logical tensor, in the order of the logical
+   * tensor. With runs, a part of the tensor can be read or written without the rest. Absent if the values
+   * cannot be copied by runs, for example because they are transposed.
    */
   listRuns?(source: number): readonly ValueRun[];
   /**
-   * The stored dtype of the tensor, if it does not depend on the dtype of the other tensors. Absent: the same
-   * dtype as the other tensors.
+   * The tensor's stored dtype, if it is fixed. If absent, the tensor has the common dtype of all tensors
+   * without a fixed dtype.
    */
   readonly dtype?: 'F32';
   /**
-   * Converts the row-major values of the sources, in order, to the values of the logical tensor. The result
-   * may share memory with a source. `allocate` returns memory for the result. Call it at most once.
+   * Converts the sources' row-major values, in order, to the values of the logical tensor. The result may
+   * share memory with a source. `allocate` returns memory for the result, and must be called at most once.
    */
   toLogical(sources: readonly Float32Array[], allocate: AllocateFloats): Float32Array;
-  /** Converts the values of the logical tensor back to the values of the sources; padding is dropped. */
+  /** Converts the values of the logical tensor back to the sources' values, without padding. */
   toSources(logical: Float32Array, allocate: AllocateFloats): readonly Float32Array[];
 }
 
-/** Returns true if the runs consist of one run over the complete array. */
+/** Returns true if there is only one run, which covers the complete array. */
 const isWhole = ([run, ...others]: readonly ValueRun[], length: number): boolean =>
   run?.length === length && others.length === 0;
 
 /**
- * Returns a mapping of sources that are copied by runs. Values of the logical tensor outside of all runs
- * become zero. Every value of a source is in a run.
+ * Completes a mapping whose sources are copied by runs. The runs must contain all values of each source.
+ * Values of the logical tensor outside of all runs become zero.
  */
 export function mappingOfRuns(
   mapping: Pick<WeightMapping, 'name' | 'globalShape' | 'sources'> &
@@ -75,7 +75,8 @@ export function mappingOfRuns(
 }
 
 /**
- * Maps tensors to consecutive positions of our tensor, without changes. The rest of a larger tensor is zero.
+ * Maps tensors to consecutive ranges of our tensor, without changing them. If our tensor is larger, its rest
+ * is zero.
  */
 function consecutive(
   name: string,
@@ -88,7 +89,7 @@ function consecutive(
   return mappingOfRuns({ name, globalShape, sources, listRuns });
 }
 
-/** Returns the starts of consecutive sections with the given lengths. */
+/** Returns where each of several consecutive sections starts, given their lengths. */
 function listStarts(lengths: readonly number[]): readonly number[] {
   let start = 0;
   return lengths.map((length) => {
@@ -97,7 +98,7 @@ function listStarts(lengths: readonly number[]): readonly number[] {
   });
 }
 
-/** Maps a tensor that has the same layout in the file. */
+/** Maps a tensor whose layout in the file is the same as ours. */
 export const sameLayout = (
   name: string,
   source: HuggingFaceTensor,
@@ -105,8 +106,8 @@ export const sameLayout = (
 ): WeightMapping => consecutive(name, [source], globalShape);
 
 /**
- * Maps a nested list of tensors to our single tensor, in row-major order: first the tensors of the first
- * entry, then the tensors of the next entry, and so on.
+ * Maps a nested list of tensors to our single tensor, in row-major order: first all tensors of the first
+ * entry, then all tensors of the next entry, and so on.
  */
 export const stacked = (
   name: string,
@@ -114,13 +115,13 @@ export const stacked = (
   globalShape: readonly number[],
 ): WeightMapping => consecutive(name, entries.flat(), globalShape);
 
-/** Maps a table [V, H] or a vector [V]. Our tensor has `paddedRows` rows; the rows after V are zeros. */
+/** Maps a table [V, H] or a vector [V]. Our tensor has `paddedRows` rows, and all rows from V on are zero. */
 export const paddedTable = (name: string, source: HuggingFaceTensor, paddedRows: number): WeightMapping =>
   consecutive(name, [source], [paddedRows, ...source.shape.slice(1)]);
 
 /**
- * Maps a matrix [O, r] or a bias [O] whose rows have another order in the file. Our row `row` is the file's
- * row `rowOf[row]`.
+ * Maps a matrix [O, r] or a bias [O] whose rows are ordered differently in the file. Our row `row` is the
+ * file's row `rowOf[row]`.
  */
 export function reorderedRows(
   name: string,
@@ -141,8 +142,8 @@ export function reorderedRows(
 }
 
 /**
- * Maps a weight [I, O] of transformers' Conv1D to our weight [O, I]. With `columnOf`, our output `row` is the
- * file's column `columnOf[row]`.
+ * Maps a weight [I, O] of the transformers library's Conv1D to our weight [O, I]. If `columnOf` is given, our
+ * row `row` is the file's column `columnOf[row]`.
  */
 export function transposedWeight(
   name: string,
@@ -178,8 +179,8 @@ function invertOrder(order: Int32Array): Int32Array {
 }
 
 /**
- * Maps several tensors [groups * size, ...], which may differ in size, to a single tensor of ours. In our
- * tensor, all rows of a group are consecutive, for example query, key and value of a head.
+ * Maps several tensors [groups * size, ...], whose sizes may differ, to a single tensor of ours. In our
+ * tensor, all rows of a group are consecutive, for example a head's query, key and value.
  */
 export function sideBySide(
   name: string,

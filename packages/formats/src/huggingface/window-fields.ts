@@ -3,12 +3,15 @@ import type { ConfigField, KnownProperties } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 import { checkNumLayers } from './layer-count.js';
 
-// transformers' window size includes the query's own position, whereas our `windowSize` does not
+// unlike our `windowSize`, the transformers library's window size includes the query's own position
 const toWindow = (size: number): string => `${size - 1},0`;
 const toSize = (window: unknown): number | null =>
   typeof window === 'string' ? Number.parseInt(window, 10) + 1 : null;
 
-/** The field for the window of all layers of a Mistral. A missing field means 4096, and null no window. */
+/**
+ * The field for the window that all layers of a Mistral have. If the field is missing, the window is 4096;
+ * null means no window.
+ */
 export const mistralWindow: ConfigField = {
   key: 'windowSize',
   names: ['sliding_window'],
@@ -19,13 +22,15 @@ export const mistralWindow: ConfigField = {
   write: toSize,
 };
 
-/** The field for the window of all layers of a Mixtral. A missing field means no window. */
+/**
+ * The field for the window that all layers of a Mixtral have. If the field is missing, there is no window.
+ */
 export const mixtralWindow: ConfigField = {
   ...mistralWindow,
   read: (fields) => usedWindow(fields),
 };
 
-/** The field for the window of all layers of a Qwen3-MoE. */
+/** The field for the window that all layers of a Qwen3-MoE have. */
 export const qwen3MoeWindow: ConfigField = {
   key: 'windowSize',
   // in a Qwen3-MoE `max_window_layers` has no effect
@@ -45,17 +50,17 @@ function usedWindow(fields: JsonFields): string | undefined {
 
 type LayerType = 'full_attention' | 'sliding_attention';
 
-/** Returns true if a layer has the window if config.json has no `layer_types`. */
+/** Returns true if a layer has the window. Used if config.json has no `layer_types`. */
 type WindowRule = (layer: number, fields: JsonFields, known: KnownProperties) => boolean;
 
 /**
- * The fields for the window of a Qwen. Layers from `max_window_layers` on have the window, unless
- * `layer_types` lists other layers.
+ * The fields for the window of a Qwen. The layers from `max_window_layers` on have the window, unless
+ * `layer_types` lists different layers.
  */
 export const qwenWindows: readonly ConfigField[] = windowsByLayer({
   ruleFields: ['max_window_layers'],
   hasWindow: (layer, fields) => layer >= maxWindowLayers(fields),
-  // `layer_types` is written as well; if there is no window, `max_window_layers` has no effect
+  // `layer_types` is written as well; without a window, `max_window_layers` has no effect
   writeRule: (window) => ({ max_window_layers: window === undefined ? undefined : 0 }),
 });
 
@@ -78,14 +83,16 @@ export const smolLm3Windows: readonly ConfigField[] = windowsByLayer({
   hasWindow: (layer, _, known) => !isRotatedLayer(known as PositionVariants, layer),
 });
 
-/** Makes the fields for a window that only some layers have: its size, and the list of layers. */
+/**
+ * Makes the fields for a window that only some layers have: the window's size, and the list of these layers.
+ */
 function windowsByLayer({
   ruleFields = [],
   hasWindow,
   write = toSize,
   writeRule = () => ({}),
 }: {
-  /** Fields of config.json that only `hasWindow` reads. Default: none. */
+  /** The config.json fields that only `hasWindow` reads. Default: none. */
   readonly ruleFields?: readonly string[];
   readonly hasWindow: WindowRule;
   readonly write?: (window: unknown) => number | null;
@@ -140,7 +147,7 @@ function maxWindowLayers(fields: JsonFields): number {
   throw fields.refuse('max_window_layers', 'an integer');
 }
 
-/** Returns the type of each layer in `layer_types`; undefined if config.json has no such list. */
+/** Returns each layer's type from `layer_types`; undefined if config.json has no such list. */
 function readLayerTypes(
   fields: JsonFields,
   { numLayers }: KnownProperties,
@@ -156,8 +163,8 @@ function readLayerTypes(
 }
 
 /**
- * The field for the layers of a SmolLM3 without rotary positions. `no_rope_layers` contains 0 for these
- * layers.
+ * The field that states which layers of a SmolLM3 have no rotary positions. `no_rope_layers` contains 0 for
+ * these layers.
  */
 export const noRopeLayers: ConfigField = {
   key: 'noRopeFreq',

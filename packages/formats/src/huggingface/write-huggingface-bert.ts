@@ -13,12 +13,15 @@ import {
   writeHuggingFaceDirectory,
 } from './write-huggingface-directory.js';
 
-/** A BERT or a RoFormer, and the directory to write. */
+/** The BERT or RoFormer to write, and options for the directory. */
 export interface WriteHuggingFaceBertOptions extends SaveHuggingFaceOptions {
   readonly model: BertModelConfiguration;
-  /** The id of the padding token, which config.json contains. Default: 0, as in BERT's vocabularies. */
+  /** The padding token's id, which is written to config.json. Default: 0, as in BERT's vocabularies. */
   readonly paddingToken?: number;
-  /** True if texts are converted to lower case; written to tokenizer_config.json. Default: not written. */
+  /**
+   * True if texts are converted to lower case. This is written to tokenizer_config.json. Default: not
+   * written.
+   */
   readonly lowersCase?: boolean;
 }
 
@@ -30,8 +33,8 @@ export interface WriteHuggingFaceBertOptions extends SaveHuggingFaceOptions {
  * @throws CheckpointError MTL_HUGGING_FACE_LAYER_NORM for a model with layer norms before the sublayers,
  *   which transformers' BERT does not support; MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE,
  *   MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
- * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a
- *   group
+ * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown, or only a slice although
+ *   there is no group
  */
 export async function writeHuggingFaceBert(options: WriteHuggingFaceBertOptions): Promise<void> {
   const { model } = options;
@@ -48,7 +51,7 @@ function chooseClassName(model: BertModelConfiguration): string {
 
 interface WriteHuggingFaceBertForTaskOptions extends WriteHuggingFaceBertOptions {
   readonly task: BertTask;
-  /** Names of the classes of a classification, in order. Default: LABEL_0 and so on, as in transformers. */
+  /** The class names of a classification, in order. Default: LABEL_0 and so on, as in transformers. */
   readonly labels?: readonly string[] | undefined;
 }
 
@@ -58,11 +61,14 @@ const classNames: Readonly<Record<BertTypeName, Readonly<Partial<Record<BertTask
     'multiple-choice': 'BertForMultipleChoice',
     span: 'BertForQuestionAnswering',
   },
-  // the other heads of a RoFormer have other layers than BERT's heads
+  // a RoFormer's other heads have different layers than BERT's heads
   roformer: { span: 'RoFormerForQuestionAnswering' },
 };
 
-/** Returns the transformers class of a fine-tuned BERT; undefined if no class computes the same outputs. */
+/**
+ * Returns the name of the transformers class for a fine-tuned BERT; undefined if no class computes the same
+ * outputs.
+ */
 export const huggingFaceTaskClass = (model: BertModelConfiguration, task: BertTask): string | undefined =>
   classNames[chooseBertType(model)][task.kind];
 
@@ -70,8 +76,8 @@ export const huggingFaceTaskClass = (model: BertModelConfiguration, task: BertTa
  * Saves a fine-tuned BERT (the parameters of a BertTaskStage) as the transformers class for its task.
  * `from_pretrained` and `readHuggingFaceBertForTask` can load it.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for a task whose class in transformers has other layers;
- *   other CheckpointErrors and UsageErrors as `writeHuggingFaceBert`
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for a task whose class in transformers has different
+ *   layers; the errors of `writeHuggingFaceBert`
  */
 export async function writeHuggingFaceBertForTask(
   options: WriteHuggingFaceBertForTaskOptions,
@@ -99,13 +105,13 @@ export async function writeHuggingFaceBertForTask(
 const numberedLabels = (count: number): string[] =>
   Array.from({ length: count }, (_, index) => `LABEL_${index}`);
 
-// names of heads have no prefix. All other names have the prefix `bert.` or `roformer.`
+// the names of heads have no prefix; all other names have the prefix `bert.` or `roformer.`
 const isHead = (name: string): boolean => /^(cls|classifier|qa_outputs)\./.test(name);
 
 /**
  * Writes a BERT with any head.
  *
- * @throws CheckpointError, UsageError as `writeHuggingFaceBert` does
+ * @throws CheckpointError, UsageError the errors of `writeHuggingFaceBert`
  */
 async function writeBertDirectory(
   options: WriteHuggingFaceBertOptions,
@@ -155,7 +161,7 @@ async function writeBertDirectory(
   });
 }
 
-/** Returns true if reading the written directory would result in the same model. */
+/** Returns true if reading the written directory would give the same model. */
 function isStated(model: BertModelConfiguration): boolean {
   const stated = asStatedBy(chooseBertType(model), model);
   const computed = (of: BertModelConfiguration): string =>
@@ -164,8 +170,9 @@ function isStated(model: BertModelConfiguration): boolean {
 }
 
 /**
- * Returns the table [P, D] of a RoFormer's rotation angles. Each row has the sines in its first half and the
- * cosines in its second half. transformers computes the table itself, but warns about a file without it.
+ * Returns the table [P, D] of a RoFormer's rotation angles. The first half of each row contains the sines,
+ * and the second half the cosines. transformers computes the table itself, but warns if a file does not
+ * contain it.
  */
 function roformerAngles(
   { maxPositionEmbeddings, hiddenSize, numAttentionHeads }: BertModelConfiguration,

@@ -21,45 +21,46 @@ export const dtypeNames: Readonly<Record<WritableDtype, string>> = {
   F16: 'float16',
 };
 
-/** The path of a file to copy, or the contents to write. */
+/** Either the path of a file to copy, or the contents to write. */
 export type TokenizerFileSource = string | { readonly contents: string };
 
-/** Options for saving a model of any kind. */
+/** The options for saving a model that all kinds of models have. */
 export interface SaveHuggingFaceOptions {
-  /** The directory to write, which must be new or empty. It is written atomically, with one rename. */
+  /** The output directory, which must be missing or empty. It is written atomically, with one rename. */
   readonly directory: string;
   /**
-   * All tensors of the model, complete or sharded over `group`: master weights, `parameterTensors`, or
-   * tensors of a checkpoint.
+   * All tensors of the model, complete or sharded over `group`: master weights, the result of
+   * `parameterTensors`, or tensors from a checkpoint.
    */
   readonly tensors: readonly LogicalTensor[];
   /**
-   * The tensor-parallel ranks over which the tensors are sharded. All ranks must call this. The first rank
-   * writes; the other ranks send their slices and return when the directory is complete. One tensor is
-   * gathered at a time.
+   * The tensor-parallel ranks over which the tensors are sharded. All these ranks must call the function. The
+   * first rank writes; the other ranks send their slices and return when the directory is complete. One
+   * tensor is gathered at a time.
    */
   readonly group?: ProcessGroup | undefined;
   /** Dtype of the stored weights. Default: F32. */
   readonly dtype?: WritableDtype;
   /**
-   * tokenizer.json and other files, by their names in the directory (`tokenizerFilesIn`). A value is the path
-   * of a file to copy, or the contents.
+   * tokenizer.json and the tokenizer's other files, by their names in the directory (see `tokenizerFilesIn`).
+   * Each value is the path of a file to copy, or the contents.
    */
   readonly tokenizerFiles?: Readonly<Record<string, TokenizerFileSource>>;
   /**
-   * Maximum bytes of a weight file. Larger weights are split into several files with an index. Default: 5 GB.
+   * The maximum size of a weight file, in bytes. If the weights are larger, they are split into several files
+   * with an index. Default: 5 GB.
    */
   readonly maxShardBytes?: number;
 }
 
-/** The functions and names of a saved model that depend on its kind (GPT or BERT). */
+/** The parts of a saved model that depend on its kind (GPT or BERT). */
 interface HuggingFaceFamily {
   readonly names: WeightNames;
-  /** Adds the prefix of the file, if any, to the name of a tensor. */
+  /** Adds the file's prefix, if any, to a tensor's name. */
   fileName(name: string): string;
-  /** Tensors of the files that are not parameters of the model. */
+  /** Tensors in the files that are not parameters of the model. */
   readonly constants?: readonly TensorSource[];
-  /** The contents of config.json and of other JSON files, by file name. */
+  /** The contents of config.json and the other JSON files, by file name. */
   readonly jsonFiles: Readonly<Record<string, Record<string, unknown>>>;
 }
 
@@ -81,8 +82,8 @@ function weightSources(
  *
  * @throws CheckpointError MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO,
  *   MTL_CHECKPOINT_*
- * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a
- *   group; MTL_HUGGING_FACE_FILE_NAME for a file that would be outside of the directory
+ * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown, or only a slice although
+ *   there is no group; MTL_HUGGING_FACE_FILE_NAME for a file that would be outside of the directory
  */
 export async function writeHuggingFaceDirectory(
   options: SaveHuggingFaceOptions,
@@ -120,8 +121,8 @@ async function writeFiles(
 }
 
 /**
- * Matches float fields with an integer value. JavaScript writes 0.0 as `0`, which transformers rejects as an
- * integer.
+ * Matches float fields whose value is an integer. JavaScript writes 0.0 as `0`, which transformers rejects
+ * because it is an integer.
  */
 const integersOfFloats =
   /^( *"(?:initializer_range|layer_norm_eps|layer_norm_epsilon|rms_norm_eps|router_aux_loss_coef|router_jitter_noise)": -?\d+)(,?)$/gm;
@@ -129,7 +130,7 @@ const integersOfFloats =
 const jsonText = (value: Readonly<Record<string, unknown>>): string =>
   JSON.stringify(value, null, 2).replace(integersOfFloats, '$1.0$2');
 
-/** Returns `name` after checking that it is a path inside the directory. */
+/** Returns `name`, after checking that it is a path inside the directory. */
 function nameWithin(name: string): string {
   const normal = normalize(name);
   if (!isAbsolute(normal) && normal !== '..' && !normal.startsWith('../')) return normal;
@@ -140,11 +141,11 @@ function nameWithin(name: string): string {
 
 /**
  * Returns tensors whose `read` gathers the slices of all ranks. All ranks of the group must read the same
- * tensors in the same order. Each read overwrites the values of the previous read. Memory: the largest tensor
- * and three times the largest slice.
+ * tensors in the same order. Each read overwrites the values of the previous read. Needs memory for the
+ * largest tensor and three times the largest slice.
  *
- * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is not sharded along one dimension, evenly and by
- *   rank
+ * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is not sharded evenly along one dimension, in the
+ *   order of the ranks
  */
 function gatheredTensors(tensors: readonly LogicalTensor[], group: ProcessGroup): LogicalTensor[] {
   const scratch = new ScratchMemory(2 * Math.max(0, ...tensors.map(wholeBytes)) + 64);

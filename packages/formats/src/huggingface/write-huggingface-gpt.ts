@@ -12,14 +12,14 @@ import {
   writeHuggingFaceDirectory,
 } from './write-huggingface-directory.js';
 
-/** A GPT-2, a Llama or a model derived from Llama, and the directory to write. */
+/** The GPT-2, Llama or model derived from Llama to write, and options for the directory. */
 export interface WriteHuggingFaceGptOptions extends SaveHuggingFaceOptions {
   readonly model: GptModelConfiguration;
-  /** Ids of the tokens that end a text. For a GPT-2, the first id also begins a text. */
+  /** The ids of the tokens that end a text. For a GPT-2, the first id also begins a text. */
   readonly endTokens?: readonly number[];
   /**
-   * The JSON files of the model's original directory (`readHuggingFaceGpt`). Saving repeats the model type,
-   * and fields that do not describe the architecture.
+   * The JSON files of the model's original directory (see `readHuggingFaceGpt`). Their model type, and the
+   * fields that do not describe the architecture, are written again.
    */
   readonly origin?: HuggingFaceOrigin | undefined;
 }
@@ -33,8 +33,8 @@ export interface WriteHuggingFaceGptOptions extends SaveHuggingFaceOptions {
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for blocks that no class supports, MTL_HUGGING_FACE_EXISTS,
  *   MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
- * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a
- *   group
+ * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown, or only a slice although
+ *   there is no group
  */
 export async function writeHuggingFaceGpt(options: WriteHuggingFaceGptOptions): Promise<void> {
   const { model, dtype = 'F32' } = options;
@@ -56,8 +56,8 @@ export async function writeHuggingFaceGpt(options: WriteHuggingFaceGptOptions): 
 }
 
 /**
- * Returns the config.json fields of the tokens that begin and end texts; no fields if the original
- * directory's tokens are still right.
+ * Returns the config.json fields for the tokens that begin and end texts. Returns no fields if the original
+ * directory's tokens are still correct.
  */
 export function tokenFields(
   modelType: GptTypeName,

@@ -5,16 +5,16 @@ import { chooseGptType } from '../huggingface/statable-models.js';
 import type { LoraConfiguration } from './lora-configuration.js';
 
 /**
- * A linear layer in a block of the transformers library, and the corresponding outputs of a layer in our
- * block.
+ * A linear layer in a block of the transformers library. `target` and the following fields describe the
+ * corresponding outputs of a layer in our block.
  */
 interface LoraModule {
   /** The layer's path within the block, for example `self_attn.q_proj`. */
   readonly path: string;
   readonly target: LoraTarget;
   /**
-   * True if the module is not a layer in transformers, but a parameter with the matrices of all experts. PEFT
-   * lists the names of such parameters in `target_parameters`. Absent: the module is a layer.
+   * True if the module is not a layer in transformers, but a parameter that contains the matrices of all
+   * experts. PEFT lists the names of such parameters in `target_parameters`. Absent if the module is a layer.
    */
   readonly isParameter?: true;
 }
@@ -40,15 +40,15 @@ const ofGated: readonly LoraModule[] = [
 ];
 
 /**
- * Modules of MLPs without a gate, under Llama's names. No model of transformers has blocks of this kind with
- * such an MLP.
+ * The modules of MLPs without a gate, with Llama's names. No transformers model has such an MLP in blocks of
+ * this kind.
  */
 const ofUngated: readonly LoraModule[] = [
   { path: 'mlp.up_proj', target: 'fc1' },
   { path: 'mlp.down_proj', target: 'fc2' },
 ];
 
-/** Returns the modules of routed experts, named as in the memory of transformers 5. */
+/** Returns the modules of routed experts. The names are the names that transformers 5 uses in memory. */
 const listExpertModules = (isGated: boolean): readonly LoraModule[] => [
   { path: `mlp.experts.${isGated ? 'gate_up_proj' : 'up_proj'}`, target: 'expertsFc1', isParameter: true },
   { path: 'mlp.experts.down_proj', target: 'expertsFc2', isParameter: true },
@@ -65,7 +65,7 @@ const listSharedModules = (isGated: boolean): readonly LoraModule[] => [
 ];
 
 /**
- * Returns the linear layers of a model's blocks that may have adapters, by their names in the transformers
+ * Returns which linear layers of a model's blocks may have adapters, by their names in the transformers
  * library.
  */
 export function loraModules(model: GptModelConfiguration): readonly LoraModule[] {
@@ -82,15 +82,15 @@ export function loraModules(model: GptModelConfiguration): readonly LoraModule[]
   ];
 }
 
-/** The target name that selects all linear layers of the blocks, as in PEFT. */
+/** The target name that selects all linear layers in blocks, as in PEFT. */
 const allLinear = 'all-linear';
 
 /**
  * Returns the adapters that a configuration requests for a model. A target is the end of a layer's name, as
  * in PEFT: `c_proj` matches layers in attention and in the MLP, `attn.c_proj` only the layer in attention.
  *
- * @throws ConfigurationError MTL_LORA_TARGETS for a name that no layer has, with the nearest name; for
- *   adapters of experts with dropout
+ * @throws ConfigurationError MTL_LORA_TARGETS for a name that no layer has (the message suggests the nearest
+ *   name), and for adapters of experts with dropout
  */
 export function specifyLora(
   { rank, alpha, useRslora, dropout, targets }: LoraConfiguration,
@@ -102,7 +102,7 @@ export function specifyLora(
     rank,
     scale: alpha / (useRslora ? Math.sqrt(rank) : rank),
     dropout,
-    // in the order of the model's layers, whatever order the user gave
+    // the targets are in the order of the model's layers, regardless of the order that the user has given
     targets: modules.filter((module) => wanted.has(module)).map(({ target }) => target),
   };
   checkAdapterDropout(specification);

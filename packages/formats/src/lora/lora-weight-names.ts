@@ -15,9 +15,9 @@ import { loraModules, specifyLora } from './lora-modules.js';
 
 /**
  * Returns the names of a model's adapters in PEFT files. The model must be a model of the transformers
- * library. The factors of a layer are `lora_A.weight` [r, I] and `lora_B.weight` [O, r], also for GPT-2's
- * transposed layers. For a layer of E experts, A is [E r, I], expert by expert. B is [O, r E]: first the
- * columns of all experts for the first LoRA rank, then the columns for the second rank, and so on.
+ * library. A layer's factors are `lora_A.weight` [r, I] and `lora_B.weight` [O, r], even for GPT-2's
+ * transposed layers. For a layer of E experts, A is [E * r, I], expert by expert, and B is [O, r * E]: first
+ * the columns of all experts for the first LoRA rank, then the columns for the second rank, and so on.
  */
 export function loraWeightNames(model: GptModelConfiguration, lora: LoraConfiguration): WeightNames {
   const isGpt2 = chooseGptType(model) === 'gpt2';
@@ -47,7 +47,7 @@ const isOfSecondLayer = ({ target }: AdaptedWeight): boolean => target === 'expe
 
 /**
  * Returns the name of PEFT's wrapper around a parameter of experts. PEFT wraps the experts' module once for
- * each adapted parameter. The wrapper of the first parameter is inside the wrapper of the second.
+ * each adapted parameter. The first parameter's wrapper is inside the second parameter's wrapper.
  */
 const wrapperOfExperts = (path: string, isInner: boolean): string =>
   `${path.slice(0, path.lastIndexOf('.'))}${isInner ? '.base_layer' : ''}`;
@@ -77,19 +77,19 @@ function upMapping(
   return reorderedRows(up.name, source, { globalShape, rowOf });
 }
 
-/** An adapter of a model, unsharded and without memory. */
+/** A model's adapter, not sharded and without allocated memory. */
 export interface AdaptedWeight extends BlockAdapter {
   readonly layer: number;
   /** The layer's path within a block of the transformers library, for example `self_attn.q_proj`. */
   readonly path: string;
-  /** True if the adapter has separate factors for each of the routed experts. */
+  /** True if the adapter has separate factors for each routed expert. */
   readonly isOfExperts: boolean;
 }
 
 /**
  * Returns all adapters of a model, layer by layer.
  *
- * @throws ConfigurationError MTL_LORA_TARGETS, as `specifyLora`
+ * @throws ConfigurationError MTL_LORA_TARGETS in the same cases as `specifyLora`
  */
 export function adaptedWeights(model: GptModelConfiguration, configuration: LoraConfiguration) {
   const lora = specifyLora(configuration, model);

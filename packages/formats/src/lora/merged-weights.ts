@@ -8,9 +8,9 @@ import { specifyLora } from './lora-modules.js';
 import { type AdaptedWeight, adaptedWeights } from './lora-weight-names.js';
 
 /**
- * Returns the weights of a model with its adapters merged. Up to rounding, the merged weights compute the
- * same outputs as the weights with adapters. A weight is merged in float32 when a caller reads it or a slice
- * of it. Weights without adapters are returned unchanged.
+ * Returns a model's weights with its adapters merged into them. The merged weights compute the same outputs
+ * as the weights with adapters, up to rounding. A weight is merged in float32 when the caller reads it or a
+ * slice of it. Weights without adapters are returned unchanged.
  *
  * @param tensors the tensors of the whole model and its adapters, complete and in float32
  * @throws ConfigurationError MTL_LORA_TARGETS
@@ -22,7 +22,7 @@ export function mergedWeights(
   const { scale: factor } = specifyLora(lora, model);
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const all = adaptedWeights(model, lora);
-  // keeps the factors for the last weight, because the next slice of this weight may be read next
+  // keeps the factors for the weight that was read last, because its next slice may be read next
   let last: { readonly name: string; readonly additions: Promise<readonly Addition[]> } | undefined;
   const findAdditions = (name: string, adapters: readonly AdaptedWeight[]): Promise<readonly Addition[]> => {
     if (last?.name !== name) {
@@ -66,24 +66,24 @@ export function mergedWeights(
     });
 }
 
-/** Returns a copy of the bytes as floats, so that the caller may change the values. */
+/** Returns a copy of the bytes as floats, which the caller may modify. */
 function copyFloats(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
 
-/** Extends a range of values to complete rows. */
+/** Extends a range of values to complete rows of the given length. */
 const wholeRows = ({ start, end }: ValueRange, length: number): ValueRange => ({
   start: Math.floor(start / length) * length,
   end: Math.ceil(end / length) * length,
 });
 
-/** The change of a weight by an adapter: factor B A. */
+/** The change that an adapter makes to a weight: `factor * B * A`. */
 interface Addition {
-  /** The shape of the weight, [O, I], or [E, O, I] for experts. */
+  /** The shape of the weight: [O, I], or [E, O, I] for experts. */
   readonly weight: readonly number[];
   /** The range of the weight's outputs that the adapter changes. Default: all outputs. */
   readonly outputs: AdaptedWeight['outputs'];
-  /** True if `down` and `up` contain separate factors for each expert, one after the other. */
+  /** True if `down` and `up` contain separate factors for each expert, one after another. */
   readonly isOfExperts: boolean;
   readonly down: Float32Array;
   readonly up: Float32Array;
@@ -91,7 +91,7 @@ interface Addition {
 }
 
 /**
- * Adds `factor` B A to the rows of a weight, separately for each expert.
+ * Adds `factor * B * A` to rows of a weight, separately for each expert.
  *
  * @param range the position of the rows within the weight, counted in values
  */
@@ -114,7 +114,7 @@ function addTo(values: Float32Array, { start, end }: ValueRange, addition: Addit
   }
 }
 
-/** Returns the rows of B as runs from B to the rows of the weight. */
+/** Returns the runs that copy the rows of B to the rows of the weight. */
 function rowsOfUp({ weight, outputs }: Addition): readonly ValueRun[] {
   const globalShape = weight.slice(0, -1);
   const slices = outputs ?? globalShape.map((end) => ({ start: 0, end }));
@@ -130,7 +130,7 @@ function addRows(values: Float32Array, range: ValueRange, addition: Addition): v
   const runs = runsWithin(rowsOfUp(addition), rows);
   const [first, last] = [runs[0], runs.at(-1)];
   if (first === undefined || last === undefined) return;
-  // the rows of B have the same order as the rows of the weight, so the runs need a contiguous range of B
+  // the rows of B and the rows of the weight are in the same order, so the runs need a contiguous range of B
   const [start, end] = [first.from, last.from + last.length];
   tidy(() => {
     const dtype = 'float32';

@@ -16,12 +16,12 @@ import {
 /** PEFT's default for `lora_alpha`. */
 const defaultAlpha = 8;
 
-/** A field of adapter_config.json that may request an unsupported feature. */
+/** A field of adapter_config.json that can request an unsupported feature. */
 interface UnsupportedField {
-  /** Values with which the field requests no feature. */
+  /** The values with which the field does not request a feature. */
   readonly neutral: readonly unknown[];
   readonly needs: string;
-  /** True if PEFT cannot merge such adapters. Default: false. */
+  /** True if PEFT cannot merge adapters that have the feature. Default: false. */
   readonly isUnmergeable?: true;
 }
 
@@ -55,8 +55,8 @@ const unsupportedFields: Readonly<Record<string, UnsupportedField>> = {
  * tensor names in adapter_model.safetensors.
  *
  * @throws CheckpointError MTL_LORA_DIRECTORY for a directory without these files, MTL_HUGGING_FACE_CONFIG for
- *   a file that is broken or needs an unsupported feature, MTL_HUGGING_FACE_WEIGHTS for adapters with another
- *   rank; MTL_SAFETENSORS_*
+ *   a file that is broken or needs an unsupported feature, MTL_HUGGING_FACE_WEIGHTS for adapters whose rank
+ *   differs from adapter_config.json; MTL_SAFETENSORS_*
  */
 export async function readLoraConfiguration(directory: string): Promise<LoraConfiguration> {
   const fields = await JsonFields.read(join(directory, loraConfigName));
@@ -96,8 +96,8 @@ export async function readLoraConfiguration(directory: string): Promise<LoraConf
 const adapterName = /\.(?:layers|h)\.\d+\.(.+)\.lora_([AB])\.weight$/;
 
 /**
- * Layers within blocks for which adapters are not supported: routers, and the separate layers of each expert
- * in transformers 4.
+ * Layers in blocks for which adapters are not supported: routers, and the separate layers of each expert in
+ * transformers 4.
  */
 const unsupportedTargets = [
   [
@@ -109,8 +109,8 @@ const unsupportedTargets = [
 
 /**
  * Returns the layers that have adapters in a file, by their names within a block. The layers are found in the
- * file, because `target_modules` may be a list, a pattern or `all-linear`. The rank of every adapter is
- * checked before memory for the adapters is allocated.
+ * file, because `target_modules` may be a list, a pattern or `all-linear`. Checks the rank of every adapter
+ * before memory for the adapters is allocated.
  */
 async function findTargets({ path, rank, fields }: OpenedAdapters): Promise<readonly string[]> {
   const file = await SafetensorsFile.open(path);
@@ -145,7 +145,7 @@ async function findTargets({ path, rank, fields }: OpenedAdapters): Promise<read
   }
 }
 
-/** An opened file of adapters, and the fields of its adapter_config.json. */
+/** An opened file of adapters, and the fields of the adapter_config.json that belongs to it. */
 interface OpenedAdapters {
   readonly path: string;
   readonly rank: number;
@@ -167,7 +167,7 @@ function unsupportedAdapter(path: string, name: string): CheckpointError {
   });
 }
 
-/** A factor, A or B, of an adapter in a file. */
+/** One of an adapter's two factors, A or B, in a file. */
 interface FoundFactor {
   readonly name: string;
   /** The layer's path within the block. */
@@ -178,10 +178,13 @@ interface FoundFactor {
 
 const wrapper = /^(.+\.experts)(\.base_layer)?$/;
 
-/** Returns true if a module is PEFT's wrapper of a parameter of all experts. */
+/** Returns true if a module is PEFT's wrapper around a parameter that contains all experts. */
 const isExpertWrapper = (target: string): boolean => wrapper.test(target);
 
-/** The parameters with the matrices of all experts of a layer. The first parameter has the inner wrapper. */
+/**
+ * The parameters that contain the matrices of all experts in a layer. The first parameter has the inner
+ * wrapper.
+ */
 const parameters = ['gate_up_proj', 'down_proj'];
 
 /**
@@ -189,7 +192,7 @@ const parameters = ['gate_up_proj', 'down_proj'];
  * parameter. If the file has two wrappers, both parameters have adapters. If it has a single wrapper,
  * `target_parameters` names the adapted parameter.
  *
- * @param wrapped the factors of wrappers in a file
+ * @param wrapped the factors of the wrappers in a file
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if the parameters in adapter_config.json differ from the
  *   file, or if factors of an older version of PEFT may have inputs and outputs swapped
  */
@@ -209,8 +212,7 @@ function listExpertParameters(wrapped: readonly FoundFactor[], fields: JsonField
 
 /**
  * Rejects factors whose orientation is unknown. PEFT before `versionOfParameters` swapped inputs and outputs.
- * The shapes show whether they are swapped, except for a matrix whose numbers of inputs and outputs are
- * equal.
+ * The shapes show if they are swapped, unless a matrix has equally many inputs and outputs.
  */
 function checkOrientation(wrapped: readonly FoundFactor[], fields: JsonFields): void {
   const listSizes = (isDown: boolean, dim: number) =>
@@ -227,7 +229,7 @@ function checkOrientation(wrapped: readonly FoundFactor[], fields: JsonFields): 
   });
 }
 
-/** Returns true if a version number is lower than another. */
+/** Returns true if the version number `version` is lower than `other`. */
 function isBefore(version: string, other: string): boolean {
   const readNumbers = (text: string): number[] => (text.match(/\d+/g) ?? []).slice(0, 3).map(Number);
   const [own, others] = [readNumbers(version), readNumbers(other)];

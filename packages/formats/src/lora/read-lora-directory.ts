@@ -12,7 +12,7 @@ export interface LoraDirectory {
   readonly directory: string;
   readonly configuration: LoraConfiguration;
   /**
-   * Fills adapters, or slices of adapters, by their logical names.
+   * Fills the given adapters, or slices of adapters, which are identified by their logical names.
    *
    * @throws CheckpointError before anything is written: MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes
    *   do not match the model; MTL_SAFETENSORS_*
@@ -21,11 +21,11 @@ export interface LoraDirectory {
 }
 
 /**
- * Opens a directory of adapters for a model, saved by PEFT or `writeLoraDirectory`.
+ * Opens a directory of adapters for a model. PEFT or `writeLoraDirectory` must have saved it.
  *
- * @param options.lora the adapters to fill. Default: the adapters of the directory
- * @throws as `readLoraConfiguration`; ConfigurationError MTL_LORA_TARGETS for layers that the model does not
- *   have
+ * @param options.lora the adapters to fill. Default: the adapters in the directory
+ * @throws the errors of `readLoraConfiguration`; ConfigurationError MTL_LORA_TARGETS for layers that the
+ *   model does not have
  */
 export async function readLoraDirectory(options: {
   readonly directory: string;

@@ -16,16 +16,16 @@ import {
 import { loraModules, specifyLora } from './lora-modules.js';
 import { loraWeightNames } from './lora-weight-names.js';
 
-/** Adapters of a model, and the directory to write. */
+/** The adapters to write, and options for the directory. */
 export interface WriteLoraDirectoryOptions {
-  /** The directory to write, which must be new or empty. It is written atomically, with one rename. */
+  /** The output directory, which must be missing or empty. It is written atomically, with one rename. */
   readonly directory: string;
   readonly model: GptModelConfiguration;
   readonly lora: LoraConfiguration;
-  /** Complete tensors of the model. Only the adapters are written. */
+  /** The model's tensors, each complete rather than a slice. Only the adapters are written. */
   readonly tensors: readonly LogicalTensor[];
   /**
-   * The base model that PEFT loads for the adapters. Default: not recorded, so that the user must pass it to
+   * The base model that PEFT loads for the adapters. Default: none is recorded, so the user must pass it to
    * PEFT.
    */
   readonly baseModel?: string | undefined;
@@ -92,7 +92,7 @@ function makeConfig(
   };
 }
 
-/** Returns the names of the adapted parameters of experts, for `target_parameters`. */
+/** Returns the names of the adapted parameters that contain experts, for PEFT's field `target_parameters`. */
 function targetParameters(model: GptModelConfiguration, lora: LoraConfiguration): readonly string[] {
   const { targets } = specifyLora(lora, model);
   return loraModules(model)
@@ -101,8 +101,8 @@ function targetParameters(model: GptModelConfiguration, lora: LoraConfiguration)
 }
 
 /**
- * Returns the names of the adapted layers, for `target_modules`. If another sublayer has a layer of the same
- * name without adapters, the name includes the sublayer, for example `attn.c_proj`.
+ * Returns the names of the adapted layers, for PEFT's field `target_modules`. If a different sublayer has a
+ * layer with the same name that is not adapted, the name includes the sublayer, for example `attn.c_proj`.
  */
 function targetNames(model: GptModelConfiguration, lora: LoraConfiguration): readonly string[] {
   const { targets } = specifyLora(lora, model);

@@ -15,28 +15,31 @@ import {
 import { type LayersName, nameOfMegatron } from './megatron-names.js';
 
 /**
- * A contiguous part of our tensor: the rows of a stored tensor, or of a layer in a stored tensor of all
- * layers.
+ * A contiguous part of our tensor: the rows of a stored tensor, or the rows of one layer if the stored tensor
+ * contains all layers.
  */
 interface StoredRows {
   readonly source: string;
-  /** The layer's index in the first dimension, if the stored tensor has an entry for each layer. */
+  /** The layer's index in the first dimension, if the stored tensor contains all layers. */
   readonly layer?: number;
   readonly shape: readonly number[];
 }
 
 const optimizerState = /^(chained_\d+\.)?optimizer\./;
-/** Matches the name of an optimizer state of a single weight. States in flat buffers have other names. */
+/**
+ * Matches the name of an optimizer state that belongs to a single weight. The names of states in flat buffers
+ * differ.
+ */
 const weightState = /^(?:chained_\d+\.)?optimizer\.state\.(\w+)\.(.+)$/;
 const stacked = /^(decoder|encoder)\.layers\.(?!\d+\.)/;
 /**
- * Matches the names of SwiGLU's gates (`w`) and values (`v`). Both are separate tensors in checkpoints that
+ * Matches the names of SwiGLU's gates (`w`) and values (`v`), which are separate tensors in checkpoints that
  * store each layer separately.
  */
 const halves = /^(.*\.mlp\.linear_fc1\.(?:weight|bias))_(w|v)$/;
 
 /**
- * Opens a checkpoint of the format `torch_dist`, saved with any parallelism.
+ * Opens a checkpoint of the format `torch_dist`, regardless of the parallelism with which it was saved.
  *
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when the checkpoint has no args, MTL_TORCH_FILE_INVALID
  */
@@ -67,7 +70,7 @@ function optimizerFiles(
   };
 }
 
-/** Returns the number of optimizer steps, from the first parameter group. */
+/** Returns the number of optimizer steps, which the first parameter group contains. */
 function countSteps(optimizer: unknown, depth = 0): number | undefined {
   if (depth > 6 || !(optimizer instanceof Map)) return undefined;
   const [group] = [optimizer.get('param_groups')].flat() as unknown[];
@@ -78,7 +81,8 @@ function countSteps(optimizer: unknown, depth = 0): number | undefined {
 }
 
 /**
- * Reads the common state of all ranks: a file `common.pt`, or in later versions an object among the tensors.
+ * Reads the state that all ranks share: the file `common.pt`, or in later versions an object among the
+ * tensors.
  */
 async function commonState(directory: DistributedTorchDirectory): Promise<ReadonlyMap<unknown, unknown>> {
   const path = join(directory.path, 'common.pt');
@@ -91,7 +95,7 @@ async function commonState(directory: DistributedTorchDirectory): Promise<Readon
     throw megatronError(directory.path, 'it has neither common.pt nor an object common_state');
   }
   const content = isFile ? await contentOfFile(path) : await directory.readObject(name!);
-  // a sharded object is stored as a list of its shards; here the list has one element
+  // a sharded object is stored as a list of its shards, which has one element here
   const state = Array.isArray(content) ? (content as unknown[])[0] : content;
   if (state instanceof Map) return state as ReadonlyMap<unknown, unknown>;
   throw megatronError(isFile ? path : directory.path, 'its common state is no dictionary');
@@ -138,7 +142,10 @@ function distributedWeights(
   });
 }
 
-/** Returns the stored tensors for each of our tensors: one stored tensor, or two for gates and values. */
+/**
+ * Returns the stored tensors for each of our tensors: one stored tensor, or two if gates and values are
+ * separate.
+ */
 function storedParts(
   directory: DistributedTorchDirectory,
   { layers, state }: { readonly layers: LayersName; readonly state?: MegatronOptimizerState },
@@ -166,7 +173,7 @@ function storedParts(
       continue;
     }
     const [numLayers = 0, ...rest] = shape;
-    // each layer takes bytes in the file, so the file's size bounds the number of layers
+    // each layer takes up bytes in the file, so the file's size limits the number of layers
     for (let layer = 0; layer < numLayers; layer++) {
       add(
         name.replace(stacked, (start) => `${start}${layer}.`),
@@ -178,8 +185,8 @@ function storedParts(
 }
 
 /**
- * Returns the weight to which a stored tensor belongs, directly or as its requested optimizer state;
- * undefined for other tensors.
+ * Returns the weight to which a stored tensor belongs. If `state` is given, the tensor must be that optimizer
+ * state of the weight. Returns undefined for all other tensors.
  */
 function nameWeight(name: string, state: MegatronOptimizerState | undefined): string | undefined {
   if (state === undefined) return optimizerState.test(name) ? undefined : name;
@@ -188,7 +195,8 @@ function nameWeight(name: string, state: MegatronOptimizerState | undefined): st
 }
 
 /**
- * Checks that gates and values are both present with equal shapes and dtypes, and returns the stored tensors.
+ * Returns the stored tensors, after checking that gates and values are both present with equal shapes and
+ * dtypes.
  */
 function checkedHalves(
   { path, tensors }: DistributedTorchDirectory,

@@ -4,23 +4,23 @@ import { megatronError } from './megatron-files.js';
 import { parseExpertTensor } from './megatron-names.js';
 import type { TensorSplit } from './merge-shards.js';
 
-/** A tensor with all experts of a rank. Each expert has a matrix [outputs, inputs] or a vector. */
+/** All experts of a tensor on one rank. Each expert has a matrix [outputs, inputs] or a vector. */
 interface ExpertsOfRank {
   readonly path: string;
   readonly numExperts: number;
   /** The shape of a single expert's tensor. */
   readonly shape: readonly number[];
   readonly dtype: Dtype;
-  /** Calls `use` with each expert's bytes in turn. The bytes are valid during the call. */
+  /** Calls `use` with each expert's bytes in turn. The bytes are valid only during the call. */
   read(use: (bytes: Uint8Array, expert: number) => void): Promise<void>;
 }
 
 /**
- * Returns the experts of a rank. They are stored as separate tensors, as one tensor [E, ...], or as `weight1`
- * and `weight2` of grouped experts. `weight1` and `weight2` have the shapes [inputs, experts * outputs] and
- * [experts * inputs, outputs], but values in the order [experts, inputs, outputs].
+ * Returns a rank's experts. They are stored as separate tensors, as one tensor [E, ...], or as `weight1` and
+ * `weight2` of grouped experts, whose shapes are [inputs, experts * outputs] and [experts * inputs, outputs],
+ * but whose values are in the order [experts, inputs, outputs].
  *
- * @param name our name of the tensor with all experts
+ * @param name our name for the tensor that contains all experts
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT for tensors that are missing or do not fit together
  */
 export function expertsOfRank(
@@ -29,9 +29,7 @@ export function expertsOfRank(
     readonly file: TorchFile;
     readonly tensors: ReadonlyMap<string, TorchTensor>;
     readonly split: TensorSplit;
-    /**
-     * The number of experts of the rank, which cannot be derived from the shape of a tensor of all experts.
-     */
+    /** How many experts the rank has. The shape of a tensor with all experts does not show this. */
     readonly numExperts: number;
   },
 ): ExpertsOfRank {
@@ -47,7 +45,7 @@ export function expertsOfRank(
   return separateExperts(name, { file, own });
 }
 
-/** Reads experts from separate tensors, one for each expert. */
+/** Reads experts that are stored as separate tensors. */
 function separateExperts(
   name: string,
   {
@@ -109,7 +107,8 @@ function stackedExperts(
 }
 
 /**
- * Reads experts from a single tensor with values in the order [E, inputs, outputs], regardless of its shape.
+ * Reads experts from a single tensor whose values are in the order [E, inputs, outputs], regardless of its
+ * shape.
  */
 function viewedExperts(
   name: string,

@@ -16,8 +16,8 @@ import { nameOfMegatron, parseExpertTensor, parseLayer } from './megatron-names.
 import { chooseSplit, flattenedTensors, mergeShard, wholeShape } from './merge-shards.js';
 
 /**
- * The rank that wrote a file, parsed from the folder's name: `mp_rank_TT`, `mp_rank_TT_PPP`, `mp_rank_TT_EEE`
- * or `mp_rank_TT_PPP_EEE`, with the tensor-, pipeline- and expert-parallel ranks.
+ * The rank that wrote a file: its tensor-, pipeline- and expert-parallel ranks, parsed from the folder's
+ * name, which is `mp_rank_TT`, `mp_rank_TT_PPP`, `mp_rank_TT_EEE` or `mp_rank_TT_PPP_EEE`.
  */
 interface Rank {
   readonly tensorParallel: number;
@@ -26,14 +26,14 @@ interface Rank {
   readonly folder: string;
 }
 
-/** An open file of a rank, with the tensors of each model chunk by their names in the file. */
+/** A rank's open file, with the tensors of each model chunk by their names in the file. */
 interface RankFile {
   readonly rank: Rank;
   readonly file: TorchFile;
   readonly chunks: readonly ReadonlyMap<string, TorchTensor>[];
 }
 
-/** A complete tensor, which `fill` merges from the shards of the ranks. */
+/** A complete tensor. `fill` merges it from the ranks' shards. */
 interface MergedTensor {
   readonly shape: readonly number[];
   readonly dtype: Dtype;
@@ -79,8 +79,8 @@ export async function openLegacyMegatron(path: string): Promise<MegatronFiles> {
 const axes = ['tensorParallel', 'pipelineParallel', 'expertParallel'] as const;
 
 /**
- * Returns the ranks of a directory, sorted by pipeline, then expert, then tensor parallelism. Throws an error
- * if a rank is missing.
+ * Returns the ranks that a directory contains, sorted by pipeline, then expert, then tensor parallelism.
+ * Throws an error if a rank is missing.
  */
 async function ranksIn(path: string): Promise<readonly Rank[]> {
   const folders = (await readdir(path)).flatMap((folder) => {
@@ -89,7 +89,7 @@ async function ranksIn(path: string): Promise<readonly Rank[]> {
       ? []
       : [{ folder, numbers: match.slice(1).flatMap((text) => (text ? [Number(text)] : [])) }];
   });
-  // if a name has two numbers, the second is the pipeline stage; if there are no stages, it is the
+  // if a name has two numbers, the second number is the pipeline stage or, if there are no stages, the
   // expert-parallel rank
   const isOfExperts =
     folders.every(({ numbers }) => numbers.length === 2) && (await hasExpertsOnly(path, folders[0]?.folder));
@@ -120,8 +120,8 @@ async function ranksIn(path: string): Promise<readonly Rank[]> {
 }
 
 /**
- * Returns true if the training run had expert parallelism and no pipeline stages, according to the args of
- * one rank.
+ * Returns true if the training run used expert parallelism but no pipeline stages, according to one rank's
+ * args.
  */
 async function hasExpertsOnly(path: string, folder: string | undefined): Promise<boolean> {
   if (folder === undefined) return false;
@@ -139,7 +139,7 @@ async function openRank(path: string, rank: Rank): Promise<RankFile> {
   const file = await TorchFile.open(join(path, rank.folder, fileName));
   try {
     const content = readContent(file);
-    // with a virtual pipeline, the keys are model0, model1 ...
+    // with a virtual pipeline, the keys are model0, model1 and so on
     const models: unknown[] = [];
     while (content.has(`model${models.length}`)) models.push(content.get(`model${models.length}`));
     if (models.length === 0) models.push(content.get('model'));
@@ -174,7 +174,9 @@ function legacyWeights(options: {
   });
 }
 
-/** The tensors of a model chunk on one rank, by our names. Layers are numbered within the chunk. */
+/**
+ * The tensors of a model chunk on one rank, by our names. Layer indices count from the start of the chunk.
+ */
 interface RankTensors {
   readonly rank: Rank;
   readonly file: TorchFile;
@@ -182,13 +184,13 @@ interface RankTensors {
 }
 
 interface Merging {
-  /** The ranks of a stage, sorted by expert, then by tensor parallelism. */
+  /** The ranks of one pipeline stage, sorted by expert parallelism, then by tensor parallelism. */
   readonly ranks: readonly RankTensors[];
   readonly version: number;
   readonly architecture: StoredArchitecture;
 }
 
-/** Returns the tensors of all chunks, merged from the shards of all ranks; layers are numbered globally. */
+/** Returns the tensors of all chunks, merged from all ranks' shards. Layer indices are global. */
 function mergedTensors(options: {
   readonly files: readonly RankFile[];
   readonly version: number;
@@ -202,7 +204,7 @@ function mergedTensors(options: {
   const numChunks = Math.max(...files.map(({ chunks }) => chunks.length));
   const tensors = new Map<string, MergedTensor>();
   let firstLayer = 0;
-  // a virtual pipeline assigns its chunks to the stages in turn
+  // a virtual pipeline assigns its chunks to the stages in turn, so stage 0 has the first chunk
   for (let chunk = 0; chunk < numChunks; chunk++) {
     for (const ranksOfStage of stages) {
       const ranks = ranksOfStage.map(({ rank, file, chunks }) => ({
@@ -214,7 +216,7 @@ function mergedTensors(options: {
       const add = (name: string, merge: () => MergedTensor): void => {
         const layer = parseLayer(name);
         const whole = layer === undefined ? name : `${layer.start}${layer.layer + firstLayer}${layer.rest}`;
-        // a tied embedding occurs again on the last stage
+        // a tied embedding occurs a second time on the last stage
         if (!tensors.has(whole)) tensors.set(whole, merge());
       };
       for (const name of new Set(ranks.flatMap((rank) => [...rank.tensors.keys()]))) {
@@ -229,7 +231,10 @@ function mergedTensors(options: {
   return tensors;
 }
 
-/** Returns the tensors of a model chunk on one rank, by our names. Layers are numbered within the chunk. */
+/**
+ * Returns the tensors of a model chunk on one rank, by our names. Layer indices count from the start of the
+ * chunk.
+ */
 function namedTensors(
   chunk: ReadonlyMap<string, TorchTensor> | undefined,
   { layers }: StoredArchitecture,
@@ -245,7 +250,8 @@ const countLayers = (names: Iterable<string>): number =>
   Math.max(0, ...[...names].map((name) => (parseLayer(name)?.layer ?? -1) + 1));
 
 /**
- * Merges a tensor that is replicated over expert-parallel ranks, from the shards of tensor-parallel ranks.
+ * Merges a tensor from the shards of tensor-parallel ranks. The tensor is replicated over expert-parallel
+ * ranks.
  */
 function shardedTensor(name: string, { ranks, version, architecture }: Merging): MergedTensor {
   const split = chooseSplit(name, architecture);
@@ -292,7 +298,7 @@ interface OwnTensor {
   readonly tensor: TorchTensor;
 }
 
-/** Rejects tensors with different shapes or data types on different ranks. */
+/** Rejects tensors whose shapes or dtypes differ between ranks. */
 function checkAlike(name: string, { file, tensor }: OwnTensor, first: OwnTensor): void {
   if (tensor.dtype === first.tensor.dtype && tensor.shape.join() === first.tensor.shape.join()) return;
   const shape = `[${tensor.shape.join(', ')}]`;
@@ -301,8 +307,8 @@ function checkAlike(name: string, { file, tensor }: OwnTensor, first: OwnTensor)
 }
 
 /**
- * Merges all experts of a layer. Each expert-parallel rank has the same number of experts, beginning with
- * rank 0.
+ * Merges all experts of a layer. Each expert-parallel rank has the same number of experts, in the order of
+ * the ranks.
  */
 function expertTensor(name: string, { ranks, architecture, version }: Merging): MergedTensor {
   const split = chooseSplit(name, architecture);

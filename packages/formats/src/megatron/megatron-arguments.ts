@@ -5,10 +5,10 @@ import { megatronError } from './megatron-files.js';
 const namespaces = new Set(['argparse.Namespace', 'types.SimpleNamespace']);
 
 /**
- * Returns the args of the training run that saved a checkpoint, as fields: numbers, strings, booleans, lists
- * of numbers or strings, and names of classes. Other objects are left out.
+ * Returns the args of the training run that saved a checkpoint, as fields: numbers, strings, booleans, class
+ * names, and lists. Objects of other kinds are omitted.
  *
- * @param path the path of the checkpoint, for errors
+ * @param path the checkpoint's path, for errors
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT if the checkpoint has no arguments
  */
 export function megatronArguments(pickled: unknown, path: string): JsonFields {
@@ -31,8 +31,8 @@ export function megatronArguments(pickled: unknown, path: string): JsonFields {
 }
 
 /**
- * Returns a number, string, boolean, null, the name of a class, or a list of these; undefined for any other
- * value.
+ * Returns the given value if it is a number, string, boolean, null or a list of these, or a class name if the
+ * value is a class; undefined for any other value.
  */
 function plainValue(value: unknown): unknown {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;

@@ -10,7 +10,7 @@ import type { JsonFields } from '../huggingface/json-fields.js';
 
 const positive = checkedNumber({ isValid: (value) => value > 0, expected: 'a number above 0' });
 
-/** Restricts a field to models with experts. Other models have no value for it. */
+/** Restricts a field to models with experts. It has no value in models without experts. */
 const ofExperts = (field: ConfigField): ConfigField => ({
   ...field,
   read: (fields, known) => {
@@ -25,7 +25,10 @@ const ofExperts = (field: ConfigField): ConfigField => ({
   },
 });
 
-/** Makes the field for a choice of words. The first word is the default for args without the field. */
+/**
+ * Makes the field for a property whose value is one of `words`. If the args lack the field, its value is the
+ * first word.
+ */
 const word = (key: string, name: string, words: readonly [string, ...string[]]): ConfigField =>
   ofExperts({
     key,
@@ -54,8 +57,8 @@ const numExperts: ConfigField = {
 const isLayer = (layer: unknown): boolean => layer === 0 || layer === 1;
 
 /**
- * The field for the layers with experts: every Nth layer beginning with the first, or a list with 0 or 1 for
- * each layer.
+ * The field that states which layers have experts: every Nth layer beginning with the first, or a list with 0
+ * or 1 for each layer.
  */
 const moeLayerFreq: ConfigField = ofExperts({
   key: 'moeLayerFreq',
@@ -73,8 +76,8 @@ const moeLayerFreq: ConfigField = ofExperts({
 });
 
 /**
- * Returns Megatron-LM's value for the layers with experts: 1 if all layers have experts, else a list with 0
- * or 1 for each layer.
+ * Returns which layers have experts, in Megatron-LM's notation: 1 if all layers have experts, else a list
+ * with 0 or 1 for each layer.
  */
 export function layersWithExperts(model: KnownProperties | ExpertVariants): 1 | readonly number[] {
   const { numLayers } = model as { readonly numLayers: number };
@@ -85,8 +88,8 @@ export function layersWithExperts(model: KnownProperties | ExpertVariants): 1 | 
 const balancingTypes = ['aux_loss', 'seq_aux_loss', 'global_aux_loss', 'none'];
 
 /**
- * The field for the kind of load balancing: a word or a list of words. Some words, such as sinkhorn, select
- * another kind of routing, which is not supported.
+ * The field for the kind of load balancing: a word or a list of words. Some words, such as sinkhorn, select a
+ * different routing algorithm, which is not supported.
  */
 const loadBalancing: ConfigField = ofExperts({
   key: 'moeRouterLoadBalancingType',
@@ -121,7 +124,7 @@ function readNumbers(fields: JsonFields, name: string): readonly number[] {
   throw fields.refuse(name, 'a number, 0 or more, or a list of such numbers');
 }
 
-/** The fields of a model's mixture of experts in Megatron-LM's args. */
+/** The fields in Megatron-LM's args that describe a model's mixture of experts. */
 export const expertFields: readonly ConfigField[] = [
   numExperts,
   moeLayerFreq,

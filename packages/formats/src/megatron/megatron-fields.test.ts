@@ -124,7 +124,7 @@ describe('args of attention by layer', () => {
       { windowSize: '7,0', windowAttnSkipFreq: 2 },
     ],
     [{ window_size: [7, 0], window_attn_skip_freq: [1, 0, 1] }, { windowAttnSkipFreq: [1, 0, 1] }],
-    // if the model has no window, a list of layers with a window has no effect
+    // if the model has no window, a list of the layers with a window has no effect
     [{ window_attn_skip_freq: 2 }, { windowAttnSkipFreq: undefined }],
     [{ softmax_type: 'vanilla' }, { softmaxType: undefined }],
     [{ softmax_type: 'learnable' }, { softmaxType: 'learnable' }],

@@ -16,12 +16,12 @@ export type MegatronModelKind = 'gpt' | 'bert';
 /** Describes the Megatron-LM models of a kind. */
 interface MegatronModelType {
   readonly layers: LayersName;
-  /** The model's properties in the args, in the order of reading. */
+  /** The model's properties in the args, in the order in which they are read. */
   readonly fields: readonly ConfigField[];
-  /** Properties that all models of the kind have. */
+  /** The properties that all models of this kind have, with their values. */
   readonly fixed: Readonly<Record<string, unknown>>;
   /**
-   * Args that are written with the same value for every model, because our models have no corresponding
+   * The args that are written with the same value for every model, because our models have no corresponding
    * property.
    */
   readonly alwaysStated: Readonly<Record<string, unknown>>;
@@ -39,8 +39,8 @@ const share = checkedNumber({
 });
 
 /**
- * The field for the number of real tokens. If args lack it, padding rows count as tokens, as in Megatron-LM's
- * softmax.
+ * The field for the vocabulary size without padding rows. If the args lack it, padding rows count as tokens,
+ * as in Megatron-LM's softmax.
  */
 const vocabulary: ConfigField = {
   key: 'vocabularySize',
@@ -49,8 +49,8 @@ const vocabulary: ConfigField = {
 };
 
 /**
- * The field for the kind of GELU: tanh if args select the fused kernel or OpenAI's formula, else the error
- * function.
+ * The field for the kind of GELU: tanh if the args select the fused kernel or OpenAI's formula, else the
+ * error function.
  */
 const geluKind: ConfigField = {
   key: 'geluKind',
@@ -66,7 +66,7 @@ const geluKind: ConfigField = {
 const isTrue = (fields: JsonFields, name: string, otherwise: boolean): boolean =>
   fields.optional(name, 'true or false', otherwise);
 
-/** The largest number of padding rows in a vocabulary; a larger number in args is taken as an error. */
+/** The largest plausible number of padding rows in a vocabulary. A larger number in the args is an error. */
 const mostPadding = 2 ** 20;
 
 const commonFields: readonly ConfigField[] = [
@@ -117,7 +117,7 @@ const queryGroups: ConfigField = {
   write: (value, { groupQueryAttention }) => (groupQueryAttention === true ? (value ?? 1) : 1),
 };
 
-/** Makes the field for a switch. The args of a model may lack it if the switch is off. */
+/** Makes the field for a switch. If the args lack it, the switch is off. */
 const whereTrue = (key: string, name: string): ConfigField => ({
   ...truth(key, name, false),
   write: (value) => value ?? false,
@@ -134,7 +134,10 @@ const normalization: ConfigField = {
   write: (kind) => kind ?? 'LayerNorm',
 };
 
-/** The field for the attention window: a list of two numbers of positions, before and after the query. */
+/**
+ * The field for the attention window: a list of two values, which are how many positions before and after the
+ * query the window contains.
+ */
 const windowSize: ConfigField = {
   key: 'windowSize',
   names: ['window_size'],
@@ -149,7 +152,9 @@ const windowSize: ConfigField = {
   write: (value) => (value === undefined ? undefined : [Number.parseInt(value as string, 10), 0]),
 };
 
-/** Makes the field for a set of layers: every Nth layer, or a list with 0 or 1 for each layer. */
+/**
+ * Makes the field for a set of layers: a number N for every Nth layer, or a list with 0 or 1 for each layer.
+ */
 const layerList = (key: string, name: string): ConfigField => ({
   key,
   names: [name],
@@ -164,7 +169,7 @@ const layerList = (key: string, name: string): ConfigField => ({
 
 const isZeroOrOne = (value: unknown): boolean => value === 0 || value === 1;
 
-/** The field for the layers with a window. It has no effect in models without a window. */
+/** The field that states which layers have a window. It has no effect in models without a window. */
 const windowLayers: ConfigField = {
   ...layerList('windowAttnSkipFreq', 'window_attn_skip_freq'),
   read: (fields, known) =>
@@ -211,7 +216,7 @@ const positionEmbeddingType = (kind: keyof typeof positionTypes): ConfigField =>
   writeOthers: (type) => ({ add_position_embedding: (type ?? 'learned_absolute') === 'learned_absolute' }),
 });
 
-/** Restricts a field to models with certain position embeddings. */
+/** Restricts a field to models whose position embeddings satisfy `has`. */
 const onlyWith =
   (has: (type: PositionEmbeddingType | undefined) => boolean) =>
   (field: ConfigField): ConfigField => ({
@@ -225,8 +230,8 @@ const onlyRotary = onlyWith(hasRotaryPositions);
 const onlyYarn = onlyWith((type) => type === 'yarn');
 
 /**
- * Restricts a property that Megatron-LM does not support together with YaRN: in a model with YaRN, the
- * property must have the value `usual`.
+ * In models with YaRN, restricts a property to the value `usual`, because Megatron-LM does not support its
+ * other values together with YaRN.
  */
 const notOfYarn = (field: ConfigField, usual: unknown): ConfigField => ({
   ...field,
@@ -241,7 +246,7 @@ const notOfYarn = (field: ConfigField, usual: unknown): ConfigField => ({
   },
 });
 
-/** The fields of YaRN. A missing number or None means Megatron-LM's default. */
+/** The fields of YaRN. If a number is missing or None, Megatron-LM's default applies. */
 const yarnFields: readonly ConfigField[] = [
   positive('rotaryScalingFactor', 'rotary_scaling_factor', 1),
   size('yarnOriginalMaxPositionEmbeddings', ['yarn_original_max_position_embeddings'], () => 4096),
@@ -252,7 +257,7 @@ const yarnFields: readonly ConfigField[] = [
   notNegative('mscaleAllDim', 'mscale_all_dim', 0),
 ];
 
-/** Returns the fields for the position embeddings of a kind of model. */
+/** Returns the fields that describe the position embeddings of the given kind of model. */
 export const listPositionFields = (kind: keyof typeof positionTypes): readonly ConfigField[] => [
   positionEmbeddingType(kind),
   onlyRotary(positive('rotaryBase', 'rotary_base', 10_000)),
@@ -288,14 +293,14 @@ const gptFields: readonly ConfigField[] = [
   },
   {
     ...geluKind,
-    // if the activation is not GELU, the kind of GELU has no effect and keeps its default
+    // if the activation is not GELU, the kind of GELU has no effect, so it has its default value
     read: (fields, known) =>
       known.swiglu === true || known.squaredRelu === true ? 'tanh' : geluKind.read(fields, known),
   },
   ...expertFields,
 ];
 
-/** Properties that are not written, because Megatron-LM's args have no supported field for them. */
+/** The properties that are not written, because Megatron-LM's args have no supported field for them. */
 export const unwrittenProperties: readonly string[] = [
   'qkNormWholeWidth',
   'quickGeglu',
@@ -318,14 +323,14 @@ const bertFields: readonly ConfigField[] = [
 ];
 
 /**
- * The kinds of Megatron-LM models. Each property of a model is one line, which serves reading and writing.
+ * The kinds of Megatron-LM models. Each model property is one entry, which serves both reading and writing.
  */
 export const megatronModelTypes: Readonly<Record<MegatronModelKind, MegatronModelType>> = {
   gpt: { layers: 'decoder', fields: gptFields, fixed: {}, alwaysStated: {} },
   bert: {
     layers: 'encoder',
     fields: bertFields,
-    // in Megatron-LM's BERT layer norms come before the sublayers (Shoeybi et al. 2019, figure 7b)
+    // in Megatron-LM's BERT, layer norms precede the sublayers (see Shoeybi et al. 2019, figure 7b)
     fixed: { layerNormPlacement: 'pre', tokenTypeVocabularySize: 2 },
     alwaysStated: {
       add_bias_linear: true,
@@ -336,10 +341,13 @@ export const megatronModelTypes: Readonly<Record<MegatronModelKind, MegatronMode
   },
 };
 
-/** Returns true if layer norm weights are stored minus 1. */
+/** Returns true if the stored layer norm weights are the weights minus 1. */
 export const hasNormsLessOne = (fields: JsonFields): boolean => isTrue(fields, 'apply_layernorm_1p', false);
 
-/** Args that request unsupported features, with the values that do not. */
+/**
+ * The args that can request unsupported features, with the values that do not request them. A missing value,
+ * null and false never request a feature.
+ */
 const unsupportedArguments: ReadonlyArray<
   readonly [name: string, needs: string, ...valid: readonly unknown[]]
 > = [
@@ -368,7 +376,7 @@ const unsupportedArguments: ReadonlyArray<
 ];
 
 /**
- * Rejects a model with unsupported features.
+ * Rejects a model that needs an unsupported feature.
  *
  * @throws CheckpointError MTL_MEGATRON_ARGUMENTS, which names the feature
  */

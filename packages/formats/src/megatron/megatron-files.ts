@@ -4,29 +4,32 @@ import { countElements } from '@mtl/kernels';
 import type { WeightFiles, WeightTerms } from '../huggingface/weight-files.js';
 import type { LayersName } from './megatron-names.js';
 
-/** The properties of a model that determine the layout of its stored tensors. */
+/** The model properties that determine the layout of the stored tensors. */
 export interface StoredArchitecture {
   readonly layers: LayersName;
   readonly isGated: boolean;
-  /** The number of experts E; undefined for a model without experts. */
+  /** The number of experts E; undefined if the model has no experts. */
   readonly numExperts: number | undefined;
   /** The size of a head, D. */
   readonly headSize: number;
-  /** The number of real tokens. Later rows of the vocabulary are padding, and are left out. */
+  /**
+   * The vocabulary size without padding rows. The embedding's rows after the vocabulary are padding, which is
+   * not read.
+   */
   readonly vocabularySize: number;
 }
 
-/** A checkpoint of Megatron-LM, in any of its formats. */
+/** A Megatron-LM checkpoint, in any of its formats. */
 export interface MegatronFiles {
   readonly path: string;
   /** The checkpoint's args after unpickling. */
   readonly arguments: unknown;
   readonly iteration: number;
-  /** Names of the model's tensors in the files. */
+  /** The names of the model's tensors in the files. */
   readonly names: readonly string[];
-  /** Returns the model's complete tensors under our names. */
+  /** Returns the model's complete tensors, with our names. */
   weights(architecture: StoredArchitecture): WeightFiles;
-  /** The state of the optimizer, if the format stores separate tensors for each weight. */
+  /** The optimizer state, if the format stores separate tensors for each weight. */
   readonly optimizer?: MegatronOptimizerFiles | undefined;
   close(): Promise<void>;
 }
@@ -36,11 +39,11 @@ export interface MegatronFiles {
  */
 export type MegatronOptimizerState = 'exp_avg' | 'exp_avg_sq' | 'fp32_param';
 
-/** The stored tensors of an optimizer. Each weight has a tensor for each state. */
+/** The stored tensors of an optimizer. There is one tensor per weight and state. */
 export interface MegatronOptimizerFiles {
   readonly steps: number;
   has(state: MegatronOptimizerState): boolean;
-  /** Returns the values of a state as tensors with the names of the weights. */
+  /** Returns the values of one state as tensors that have the names of the weights. */
   state(state: MegatronOptimizerState, architecture: StoredArchitecture): WeightFiles;
 }
 
@@ -53,7 +56,7 @@ const megatronTerms: WeightTerms = {
 
 const vocabularyTables = /^(embedding\.word_embeddings\.weight|output_layer\.(weight|bias))$/;
 
-/** Returns the shape of a tensor without the padding of the vocabulary. */
+/** Returns a tensor's shape without the vocabulary's padding. */
 export function withoutPadding(
   name: string,
   shape: readonly number[],
@@ -64,7 +67,7 @@ export function withoutPadding(
   return [Math.min(rows, vocabularySize), ...rest];
 }
 
-/** Returns a count in a checkpoint, such as its iteration; 0 for an invalid count. */
+/** Returns a count that a checkpoint contains, such as its iteration; 0 if the value is not a valid count. */
 export const readCount = (value: unknown): number =>
   Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0;
 
@@ -74,7 +77,8 @@ interface WholeTensor {
 }
 
 /**
- * Returns a checkpoint's weights as complete tensors. `fill` merges a tensor from its shards when it is read.
+ * Returns a checkpoint's weights as complete tensors. When a tensor is read, `fill` merges it from its
+ * shards.
  *
  * @param options.tensors the tensors, by our names
  */
@@ -107,7 +111,7 @@ export function wholeWeights(options: {
   };
 }
 
-/** Returns the error for a checkpoint of Megatron-LM that cannot be used. */
+/** Makes the error for a Megatron-LM checkpoint that cannot be used. */
 export function megatronError(
   path: string,
   problem: string,

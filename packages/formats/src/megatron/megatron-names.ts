@@ -1,14 +1,14 @@
 /**
- * Replaces Megatron-LM's names of tensors, in order, by our names. Our names are the names of Megatron-Core
- * without Transformer Engine. (Transformer Engine moves norms into the next linear layers.) From 2019 to
- * 2022, models were nested in `language_model`.
+ * Patterns in Megatron-LM's tensor names, and their replacements, which are applied in order and give our
+ * names. Our names are Megatron-Core's names without Transformer Engine. (Transformer Engine moves norms into
+ * the linear layers that follow them.) From 2019 to 2022, models were nested in `language_model`.
  */
 const renamed: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
   [/^(module\.|model\.)+/, ''],
   [/^language_model\./, ''],
   [/^transformer\./, 'decoder.'],
   [/^word_embeddings_for_head\./, 'output_layer.'],
-  // layers of Transformer Engine that contain a norm
+  // Transformer Engine's linear layers that contain a norm
   [/\.self_attention\.linear_qkv\.layer_norm_/, '.input_layernorm.'],
   [/\.mlp\.linear_fc1\.layer_norm_/, '.pre_mlp_layernorm.'],
   // names of layers before Megatron-Core
@@ -26,17 +26,17 @@ const renamed: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
   [/^lm_head\.norm\./, 'lm_head.layer_norm.'],
 ];
 
-/** Matches ignored tensors: the state of fp8 kernels, and tensors that follow from the args. */
+/** Matches the names of ignored tensors: the state of fp8 kernels, and tensors that follow from the args. */
 const ignored = /(^|\.)_extra_state(\/|$)|(^|\.)rotary_(pos_)?emb\.inv_freq$|\.attention\.(masked_)?bias$/;
 
-/** The names of the list of layers in Megatron-LM's models: `decoder` in a GPT, `encoder` in a BERT. */
+/** The name of the list of layers in Megatron-LM's models: `decoder` in a GPT, `encoder` in a BERT. */
 export type LayersName = 'decoder' | 'encoder';
 
 /**
- * Returns our name for a tensor in a checkpoint. The layer number is as in the file, so it may be local to a
- * model chunk.
+ * Returns our name for a tensor in a checkpoint. The layer index is the same as in the file, so it may be
+ * local to a model chunk.
  *
- * @param layers the model's name for its list of layers, which is `encoder` in GPTs before Megatron-Core
+ * @param layers our name for the list of layers; GPTs before Megatron-Core call it `encoder`
  * @returns undefined if the tensor is not a weight
  */
 export function nameOfMegatron(name: string, layers: LayersName): string | undefined {
@@ -45,7 +45,7 @@ export function nameOfMegatron(name: string, layers: LayersName): string | undef
   return current.replace(/^(decoder|encoder)\./, `${layers}.`);
 }
 
-/** Splits a name at the number of its layer; undefined for a name without a layer. */
+/** Splits a name at its layer index; undefined if the name contains no layer. */
 export function parseLayer(
   name: string,
 ): { readonly start: string; readonly layer: number; readonly rest: string } | undefined {
@@ -53,16 +53,16 @@ export function parseLayer(
   return match === null ? undefined : { start: match[1]!, layer: Number(match[2]), rest: match[3]! };
 }
 
-/** A stored tensor of one expert, or of all experts of a rank. */
+/** A stored tensor of one expert, or of all experts on one rank. */
 interface ExpertTensor {
-  /** Our name of the tensor with all experts. */
+  /** Our name for the tensor that contains all experts. */
   readonly name: string;
-  /** The index of the expert on its rank; undefined for a tensor with all experts. */
+  /** The expert's index on its rank; undefined if the tensor contains all experts. */
   readonly expert: number | undefined;
   /**
-   * The layout. `rows`: matrices or vectors of outputs by inputs. `view`: Megatron-LM's grouped experts until
-   * 2025, with the shape [inputs, experts * outputs] or [experts * inputs, outputs] and values in the order
-   * [experts, inputs, outputs].
+   * The layout. `rows`: each expert is a matrix [outputs, inputs] or a vector. `view`: Megatron-LM's grouped
+   * experts until 2025, whose shape is [inputs, experts * outputs] or [experts * inputs, outputs], but whose
+   * values are in the order [experts, inputs, outputs].
    */
   readonly form: 'rows' | 'view';
 }
@@ -87,8 +87,8 @@ const ofExperts: ReadonlyArray<readonly [pattern: RegExp, read: (match: RegExpEx
 ];
 
 /**
- * Parses the name of a tensor of experts in a checkpoint of the format `torch`, as `nameOfMegatron` returns
- * it. Returns undefined for other tensors.
+ * Parses the name of an expert tensor in a checkpoint of the format `torch`. `name` is a result of
+ * `nameOfMegatron`. Returns undefined for a tensor that contains no experts.
  */
 export function parseExpertTensor(name: string): ExpertTensor | undefined {
   for (const [pattern, read] of ofExperts) {
@@ -99,10 +99,10 @@ export function parseExpertTensor(name: string): ExpertTensor | undefined {
 }
 
 /**
- * Returns the name of our tensor in a checkpoint of the format `torch_dist`. This is Transformer Engine's
- * name, which every Megatron-Core can read, also without Transformer Engine.
+ * Returns the name that our tensor has in a checkpoint of the format `torch_dist`. This is Transformer
+ * Engine's name, which every Megatron-Core can read, even without Transformer Engine.
  *
- * @param options.hasExperts true if the layer has experts. Its norm is then a separate layer
+ * @param options.hasExperts true if the layer has experts. In this case, its norm is a separate layer
  */
 export function formatMegatronName(name: string, { hasExperts }: { readonly hasExperts: boolean }): string {
   const renamed = name

@@ -6,12 +6,12 @@ import { paddedTable, sameLayout, type WeightMapping } from '../huggingface/weig
 import type { MegatronModelKind } from './megatron-fields.js';
 
 /**
- * Returns the mappings of Megatron-LM: names (`nameOfMegatron`) and the order of values equal ours. The
- * outputs of a linear layer are a single dimension in Megatron-LM, even if our tensor has several (heads,
- * halves of SwiGLU).
+ * Returns Megatron-LM's mappings: names (see `nameOfMegatron`) and the order of values equal ours. The
+ * outputs of a linear layer are a single dimension in Megatron-LM, even if our tensor has several (such as
+ * heads, or halves of SwiGLU).
  *
- * @param options.vocabularySize rows of the vocabulary in the checkpoint
- * @param options.normsLessOne whether layer norm weights are stored minus 1 (`apply_layernorm_1p`). Default:
+ * @param options.vocabularySize the number of vocabulary rows in the checkpoint
+ * @param options.normsLessOne true if layer norm weights are stored minus 1 (`apply_layernorm_1p`). Default:
  *   false
  */
 export function megatronWeightNames(options: {
@@ -35,7 +35,7 @@ export function megatronWeightNames(options: {
 
 const isNormWeight = (name: string): boolean => /layer_?norm\.weight$/.test(name);
 
-/** Changes a mapping so that the stored weights are the weights minus 1. */
+/** Changes a mapping so that the stored values are the weights minus 1. */
 const storedLessOne = ({ listRuns: _, ...mapping }: WeightMapping): WeightMapping => ({
   ...mapping,
   toLogical: (sources, allocate) =>
@@ -62,14 +62,13 @@ function describeMapping(
 }
 
 /**
- * Returns true if a tensor is a buffer. Buffers are always float32. No optimizer updates them, so they have
- * no optimizer state.
+ * Returns true if the tensor is a buffer. Buffers are always float32, and have no optimizer state, because no
+ * optimizer updates them.
  */
 export const isBuffer = (name: string): boolean => name.endsWith('.router.expert_bias');
 
 /**
- * Returns the shape in Megatron-LM, where all output dimensions of a linear layer are folded into a single
- * dimension.
+ * Returns a tensor's shape in Megatron-LM, where all output dimensions of a linear layer are folded into one.
  */
 function foldedRows(name: string, shape: readonly number[]): readonly number[] {
   if (/\.mlp\.experts\.linear_fc1\./.test(name)) {

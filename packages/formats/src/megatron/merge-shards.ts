@@ -1,10 +1,10 @@
 import { TorchTensor } from '@mtl/checkpoint';
 import { megatronError } from './megatron-files.js';
 
-/** The order of queries, keys and values in the rows of their linear layer. */
+/** The order of queries, keys and values in the rows of the qkv linear layer. */
 interface QkvOrder {
   /**
-   * Megatron-LM's `checkpoint_version`. The order is [3, heads, D] in version 0, [heads, D, 3] in version 1,
+   * Megatron-LM's `checkpoint_version`. The rows are [3, heads, D] in version 0, [heads, D, 3] in version 1,
    * and [groups, heads per group + 2, D] from version 2 on.
    */
   readonly version: number;
@@ -13,10 +13,9 @@ interface QkvOrder {
 }
 
 /**
- * Returns the row of the complete tensor that corresponds to row `row` of a shard.
+ * Returns the row of the complete tensor to which row `row` of a shard corresponds.
  *
- * @param sizes contains the number of rows of a shard, the shard's number, the number of shards, and the
- *   order of qkv rows
+ * @param sizes the shard's row count and index, the number of shards, and the order of qkv rows
  */
 function wholeRow(
   row: number,
@@ -43,7 +42,7 @@ interface ShardSizes {
   readonly qkv: QkvOrder;
 }
 
-/** Returns the shape of a complete tensor, given the shape and number of its shards. */
+/** Returns a complete tensor's shape, given the shape of one shard and the number of shards. */
 export function wholeShape(
   shape: readonly number[],
   split: TensorSplit,
@@ -54,8 +53,8 @@ export function wholeShape(
 }
 
 /**
- * Copies a shard to its position in the complete tensor. Rows beyond the end of `target` are left out,
- * because they are the padding of a vocabulary.
+ * Copies a shard to its position in the complete tensor. Rows beyond the end of `target` are omitted, because
+ * they are the vocabulary's padding.
  *
  * @param options.shape the shape of the shard
  */
@@ -86,19 +85,17 @@ export function mergeShard(options: {
 }
 
 /**
- * The sharding of a tensor over tensor-parallel ranks in Megatron-LM.
+ * How Megatron-LM shards a tensor over tensor-parallel ranks.
  *
- * - `rows`: outputs of a column-parallel layer, rows of the vocabulary
- * - `gated-rows`: outputs of a SwiGLU layer, first the gates and then the values of each rank
+ * - `rows`: outputs of a column-parallel layer, or rows of the vocabulary
+ * - `gated-rows`: outputs of a SwiGLU layer; each rank has first its gates and then its values
  * - `qkv-rows`: outputs for queries, keys and values, in an order that depends on `checkpoint_version`
  * - `columns`: inputs of a row-parallel layer
  * - `none`: replicated on all ranks
  */
 export type TensorSplit = 'rows' | 'gated-rows' | 'qkv-rows' | 'columns' | 'none';
 
-/**
- * Returns the sharding of a tensor, given our name for it. For experts, the result applies to each expert.
- */
+/** Returns how a tensor is sharded, given our name for it. For experts, the result applies to each expert. */
 export function chooseSplit(name: string, { isGated }: { readonly isGated: boolean }): TensorSplit {
   if (/\.self_attention\.linear_qkv\./.test(name)) return 'qkv-rows';
   if (/\.mlp\.(experts\.|shared_experts\.)?linear_fc1\./.test(name)) return isGated ? 'gated-rows' : 'rows';
@@ -108,12 +105,12 @@ export function chooseSplit(name: string, { isGated }: { readonly isGated: boole
   return 'none';
 }
 
-/** The deepest nesting of modules that is searched; Megatron-LM's models have less. */
+/** The deepest nesting of modules that is searched. Megatron-LM's models are nested less deeply. */
 const maxDepth = 12;
 
 /**
- * Returns the tensors in a model's state dictionary. Names in nested dictionaries are joined by dots. Values
- * that are not tensors, such as the state of fp8 kernels, are left out.
+ * Returns all tensors in a model's state dictionary. The names in nested dictionaries are joined by dots.
+ * Values that are not tensors, such as the state of fp8 kernels, are omitted.
  */
 export function flattenedTensors(model: unknown, path: string): ReadonlyMap<string, TorchTensor> {
   if (!(model instanceof Map)) {
@@ -126,7 +123,7 @@ export function flattenedTensors(model: unknown, path: string): ReadonlyMap<stri
   const add = (values: ReadonlyMap<unknown, unknown>, prefix: string, depth: number): void => {
     if (depth > maxDepth) throw megatronError(path, `its model is nested deeper than ${maxDepth} levels`);
     for (const [key, value] of values) {
-      // a dictionary may occur many times in a file by reference, so the number of values is limited
+      // a file may refer to the same dictionary many times, so the total number of values is limited
       if (++numValues > 1_000_000) throw megatronError(path, 'its model has more than a million parts');
       const name = `${prefix}${String(key)}`;
       if (value instanceof TorchTensor) tensors.set(name, value);

@@ -29,11 +29,12 @@ import {
 import { isBuffer, megatronWeightNames } from './megatron-weight-names.js';
 
 /**
- * The format of a checkpoint: `torch_dist`, Megatron-Core's default, or `torch`, with a file for each rank.
+ * A checkpoint's format: `torch_dist`, which is Megatron-Core's default, or `torch`, which has a file for
+ * each rank.
  */
 type MegatronFormat = 'torch_dist' | 'torch';
 
-/** An opened checkpoint of Megatron-LM. Its files stay open until `close`. */
+/** An opened Megatron-LM checkpoint. Its files stay open until `close`. */
 export interface MegatronModel {
   /** Path of the checkpoint. */
   readonly path: string;
@@ -42,17 +43,17 @@ export interface MegatronModel {
   readonly kind: MegatronModelKind;
   readonly configuration: GptModelConfiguration | BertModelConfiguration;
   /**
-   * AdamW's state, if the format stores a state for each weight. The model's `load` then fills tensors with
-   * the float32 weights that AdamW updates.
+   * AdamW's state, if the format stores a state for each weight. If it is present, the model's `load` fills
+   * tensors with the float32 weights that AdamW updates.
    */
   readonly optimizer?: MegatronOptimizer | undefined;
-  /** Number of samples that the training run had consumed. */
+  /** The number of samples that the training run had consumed. */
   readonly consumedSamples: number;
   readonly consumedTokens: number;
   /** Messages for the user. */
   readonly notices: readonly string[];
   /**
-   * Fills tensors of the model, or slices of tensors, from the weights.
+   * Fills the given tensors, or slices of tensors, with the checkpoint's weights.
    *
    * @throws CheckpointError MTL_MEGATRON_WEIGHTS, MTL_NOT_FINITE, MTL_TORCH_FILE_INVALID
    */
@@ -64,20 +65,23 @@ export interface MegatronModel {
 /** The state of AdamW in a checkpoint. */
 interface MegatronOptimizer {
   readonly steps: number;
-  /** Fills tensors named `optimizer.exp_avg.NAME` and `optimizer.exp_avg_sq.NAME`. */
+  /**
+   * Fills the given tensors with AdamW's moments. Their names are `optimizer.exp_avg.NAME` and
+   * `optimizer.exp_avg_sq.NAME`, where NAME is the name of a weight.
+   */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
 /**
- * Opens a checkpoint of Megatron-LM: a GPT, a Llama or a derived model, with or without experts, or a BERT.
+ * Opens a Megatron-LM checkpoint: a GPT, a Llama or a derived model, with or without experts, or a BERT.
  * The format is `torch_dist`, or `torch` with any tensor-, pipeline- and expert-parallel size. Sizes in the
  * args are compared with the weights before memory of these sizes is allocated.
  *
  * @param options.directory the checkpoint, or the directory of checkpoints
  * @param options.step the iteration. Default: the latest
- * @param options.vocabularySize the number of real tokens. Default: the number in args, or all rows of the
- *   embedding without it
- * @param options.weightsOnly true to leave out the optimizer state. Default: false
+ * @param options.vocabularySize the vocabulary size without padding rows. Default: the value in the args, or
+ *   all rows of the embedding if the args do not state it
+ * @param options.weightsOnly true to ignore the optimizer state. Default: false
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when the directory is not a complete checkpoint;
  *   MTL_MEGATRON_ARGUMENTS for an unsupported model; MTL_MEGATRON_WEIGHTS when the weights do not match the
  *   args; MTL_TORCH_FILE_INVALID
@@ -98,18 +102,18 @@ export async function readMegatron(options: {
   }
 }
 
-/** The directory of a checkpoint of one iteration. */
+/** The directory that contains one iteration's checkpoint. */
 interface MegatronDirectory {
   readonly path: string;
   readonly format: MegatronFormat;
 }
 
-/** Maximum bytes of a checkpoint's small text files, which normally have a single line. */
+/** The maximum size, in bytes, of a checkpoint's small text files, which normally have a single line. */
 const maxTextBytes = 1 << 16;
 
 /**
- * Returns the checkpoint in a directory: the directory itself, its subdirectory for the requested iteration,
- * or the subdirectory that its tracker file names.
+ * Finds the checkpoint in a directory: the directory itself, its subdirectory for the requested iteration, or
+ * the subdirectory that its tracker file names.
  *
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT
  */
@@ -148,7 +152,7 @@ function latestName(directory: string): string {
   });
 }
 
-/** Returns the format of a checkpoint; undefined if the directory is no checkpoint. */
+/** Returns a checkpoint's format; undefined if the directory is not a checkpoint. */
 async function detectFormat(
   path: string,
   asked?: { readonly directory: string; readonly name: string },
@@ -190,7 +194,7 @@ async function detectFormat(
   });
 }
 
-/** Reads a file; returns undefined if the file is missing. */
+/** Returns a small file's contents; undefined if the file is missing. */
 function readText(path: string): string | undefined {
   try {
     return readRegularFile(path, maxTextBytes).toString('utf8');
@@ -231,7 +235,7 @@ function describe(
   const architecture = { layers, isGated, numExperts, headSize, vocabularySize };
   const weights = files.weights(architecture);
   const layout = { kind, model: configuration, vocabularySize };
-  // moments are stored unchanged, even if weights are stored minus 1
+  // the moments are stored unchanged, even if norm weights are stored minus 1
   const names = () => megatronWeightNames(layout);
   const normsLessOne = hasNormsLessOne(fields);
   const embedding = 'embedding.word_embeddings.weight';
@@ -269,11 +273,11 @@ function describe(
 }
 
 type States = Readonly<Record<'exp_avg' | 'exp_avg_sq', WeightFiles>> & {
-  /** The float32 weights; absent if the model itself is in float32. */
+  /** The float32 weights that AdamW updates; absent if the model itself is in float32. */
   readonly fp32_param?: WeightFiles;
 };
 
-/** Returns AdamW's states; undefined if the state of a weight is missing or has another shape. */
+/** Returns AdamW's states; undefined if a weight's state is missing or differs from the weight in shape. */
 function optimizerStates(options: {
   readonly files: MegatronFiles;
   readonly weights: WeightFiles;
@@ -301,8 +305,8 @@ function optimizerStates(options: {
 }
 
 /**
- * Returns a source with the weights that an optimizer updates, and also with the buffers, which it does not
- * update.
+ * Returns files that contain the `updated` weights, and additionally the buffers in `weights`, which no
+ * optimizer updates.
  */
 function addBuffers(weights: WeightFiles, updated: WeightFiles): WeightFiles {
   const buffers = [...weights.tensors].filter(([name]) => isBuffer(name));
@@ -327,7 +331,10 @@ async function loadStates(
   }
 }
 
-/** Returns the kind of model. Args do not contain the kind, so the names of the weights determine it. */
+/**
+ * Returns the kind of model. The args do not contain the kind, so it is determined from the names of the
+ * weights.
+ */
 function detectKind({ path, names }: MegatronFiles): MegatronModelKind {
   const has = (pattern: RegExp): boolean => names.some((name) => pattern.test(name));
   const isBert = has(/(^|\.)lm_head\.dense\.weight$|(^|\.)tokentype_embeddings\.weight$/);

@@ -30,15 +30,15 @@ import { formatMegatronName, parseLayer } from './megatron-names.js';
 import { megatronWeightNames } from './megatron-weight-names.js';
 
 interface WriteMegatronOptions {
-  /** The directory to write, which must be new or empty. It is written atomically, with one rename. */
+  /** The directory to write, which must be missing or empty. It is written atomically, with one rename. */
   readonly directory: string;
   readonly kind: MegatronModelKind;
   readonly model: GptModelConfiguration | BertModelConfiguration;
-  /** All tensors of the model. Each must be complete. */
+  /** All of the model's tensors, each complete. */
   readonly tensors: readonly LogicalTensor[];
   /**
-   * The number of optimizer steps. With 0 the checkpoint is named `release`, Megatron-LM's name for weights
-   * without an iteration.
+   * The number of optimizer steps. If it is 0, the checkpoint is named `release`, which is Megatron-LM's name
+   * for weights without an iteration.
    */
   readonly iteration: number;
   readonly consumedSamples: number;
@@ -47,9 +47,9 @@ interface WriteMegatronOptions {
 }
 
 /**
- * Saves the weights of a model as a checkpoint of Megatron-LM in the format `torch_dist`. Megatron-LM loads
- * it in any layout with `--no-load-optim --no-load-rng`. The directory is written under a temporary name and
- * renamed, so a failed save leaves no files. Memory: the largest tensor.
+ * Saves a model's weights as a Megatron-LM checkpoint in the format `torch_dist`. Megatron-LM loads it in any
+ * layout with `--no-load-optim --no-load-rng`. The directory is written under a temporary name and renamed,
+ * so a failed save leaves no files. Needs memory for the largest tensor.
  *
  * @returns the path of the checkpoint in the directory
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT for a target that contains files, or a model that
@@ -65,7 +65,7 @@ export async function writeMegatron(options: WriteMegatronOptions): Promise<stri
     await mkdir(path);
     await writeDistributedTorchDirectory({ directory: path, tensors: tensorSources(options) });
     await writeFile(join(path, 'common.pt'), Buffer.concat(encodeTorchObject(commonState(options))));
-    // written last, because a checkpoint without this file counts as unfinished in Megatron-LM
+    // written last, because Megatron-LM considers a checkpoint without this file unfinished
     await writeFile(join(path, 'metadata.json'), JSON.stringify(format));
     const latest = iteration === 0 ? name : `${iteration}`;
     await writeFile(join(unfinished, trackerName), latest);
@@ -80,7 +80,7 @@ const format = {
   common_backend_version: 1,
 };
 
-/** Rejects a model with a property value that no Megatron-LM model of this kind has. */
+/** Rejects a model if one of its property values is impossible in Megatron-LM's models of this kind. */
 function checkExpressible({ kind, model, directory }: WriteMegatronOptions): void {
   const { fixed } = megatronModelTypes[kind];
   const absent = Object.fromEntries(unwrittenProperties.map((key) => [key, undefined]));
@@ -99,15 +99,15 @@ function checkExpressible({ kind, model, directory }: WriteMegatronOptions): voi
 }
 
 /**
- * Returns true if each parameter of the layers is stored as a single tensor for all layers. This requires the
- * same parameters in all layers.
+ * Returns true if each layer parameter is stored as a single tensor for all layers. This requires that all
+ * layers have the same parameters.
  */
 const isStacked = (model: WriteMegatronOptions['model']): boolean =>
   !('numExperts' in model) || model.numExperts === undefined || layersWithExperts(model) === 1;
 
 /**
- * Returns the tensors to write. Each parameter of the layers becomes a single tensor for all layers, with a
- * box for each layer. If only some layers have experts, each layer has separate tensors.
+ * Returns the tensors to write. Each layer parameter becomes a single tensor for all layers, with one chunk
+ * per layer. If only some layers have experts, each layer instead has separate tensors.
  */
 function tensorSources({
   kind,
@@ -164,7 +164,7 @@ function commonState(options: WriteMegatronOptions): PickleValue {
   const args = new PickledObject('argparse.Namespace', []);
   const values = Object.entries(written).map(([name, value]): [string, PickleValue] => [
     name,
-    // in Megatron-LM, the window is a tuple, and the list of layers with experts is a list
+    // in Megatron-LM, the window is a tuple, but the list of layers with experts is a list
     Array.isArray(value) && name === 'window_size'
       ? new PickledTuple(value as number[])
       : (value as PickleValue),

@@ -11,17 +11,19 @@ import {
 const refuse: RefuseTokenizer = (problem, expected, remedy) =>
   new CheckpointError('MTL_ONNX_TOKENIZER', `ONNX: ${problem}`, { expected, remedy, exitCode: 2 });
 
-/** The settings of a model on which its tokenizer's files depend. */
+/** The properties of a model on which its tokenizer's files depend. */
 interface TokenizedModel {
   readonly maxPositionEmbeddings: number;
   /** The tokens that end a text. */
   readonly endTokens: readonly number[];
   /**
-   * For a tokenizer that consists of a vocab.txt: true if texts are converted to lower case. Default: the
-   * value in tokenizer_config.json.
+   * Only for a tokenizer that consists of a vocab.txt: true if texts are converted to lower case. Default:
+   * the value in tokenizer_config.json.
    */
   readonly lowersCase?: boolean | undefined;
-  /** True if the model reads the types of tokens: of the first text, or of the second. */
+  /**
+   * True if the model reads token types, which state if a token belongs to the first or to the second text.
+   */
   readonly hasTokenTypes: boolean;
 }
 
@@ -34,14 +36,14 @@ const tokensOfBert = {
   mask_token: '[MASK]',
 } as const;
 
-/** The two files that transformers.js reads, with their contents. */
+/** The contents of the two files that transformers.js reads. */
 export type TransformersJsFiles = Readonly<Record<'tokenizer.json' | 'tokenizer_config.json', JsonObject>>;
 
 /**
- * Returns the files of a tokenizer in the form that transformers.js can read. It reads only tokenizer.json
- * and tokenizer_config.json. A chat template therefore becomes a part of tokenizer_config.json, and a
- * vocab.txt becomes a tokenizer.json. Special tokens that have no names get names. If the tokenizer has no
- * padding token, its last token is used for padding.
+ * Returns a tokenizer's files in the form that transformers.js can read. It reads only tokenizer.json and
+ * tokenizer_config.json. A chat template therefore becomes a part of tokenizer_config.json, and a vocab.txt
+ * becomes a tokenizer.json. Special tokens without names get names. If the tokenizer has no padding token,
+ * its last token is used for padding.
  *
  * @throws CheckpointError MTL_ONNX_TOKENIZER for a model without such a tokenizer
  */
@@ -75,16 +77,17 @@ export function transformersJsTokenizer(files: TokenizerFiles, model: TokenizedM
     'tokenizer_config.json': {
       ...withTokens,
       ...(hasPadding ? {} : { pad_token: tokens[Math.max(...Object.keys(tokens).map(Number))] }),
-      // the maximum number of positions is the model's, even if the tokenizer was made for another model
+      // the maximum length is limited to the model's positions, in case the tokenizer was made for a model
+      // with more positions
       model_max_length: Math.min(Number(withTokens.model_max_length), model.maxPositionEmbeddings),
       ...(template === undefined ? {} : { chat_template: template }),
-      // transformers.js takes token types only from tokenizers with this class name
+      // transformers.js uses token types only if the tokenizer's class has this name
       ...(model.hasTokenTypes ? { tokenizer_class: 'BertTokenizer' } : {}),
     },
   };
 }
 
-/** Returns the tokens of a tokenizer.json with their ids. */
+/** Returns the tokens in a tokenizer.json, with their ids. */
 function readVocabulary(tokenizer: JsonObject): readonly (readonly [string, number])[] {
   const { model, added_tokens: added } = tokenizer as {
     readonly model?: {
@@ -99,7 +102,7 @@ function readVocabulary(tokenizer: JsonObject): readonly (readonly [string, numb
   return [...own, ...(added ?? []).map(({ content, id }): readonly [string, number] => [content, id])];
 }
 
-/** Returns the tokenizer.json of a BERT's vocab.txt: a token on each line. */
+/** Returns the tokenizer.json that is equivalent to a BERT's vocab.txt, which has one token per line. */
 function wordPieceJson(vocabulary: string | undefined, lowersCase: boolean): JsonObject | undefined {
   if (vocabulary === undefined) return undefined;
   const lines = vocabulary.split(/\r?\n/);

@@ -6,26 +6,31 @@ import { countBytes, type GraphBuilder, type StoredTensor } from './graph/graph-
 import { encodeMessage, type TensorProto } from './protobuf/messages.js';
 
 /**
- * The version of ONNX's operators that graphs use, and the version of the file format in the same release of
- * ONNX.
+ * The version of the ONNX operators that graphs use, and the version of the file format that belongs to the
+ * same ONNX release.
  */
 const versions = { operators: 21, file: 10 } as const;
 
 /**
- * The maximum bytes of a file of weights, or of a model with its weights. A browser's buffers cannot hold
- * more.
+ * The maximum size, in bytes, of a weight file or of a model together with its weights. A browser's buffers
+ * cannot be larger.
  */
 const usualMostBytes = 2 ** 31 - 2 ** 24;
 
-/** The alignment of weights in separate files, in bytes, so that the weights can be mapped into memory. */
+/**
+ * The alignment of weights in separate files, in bytes. It enables programs to map the weights into memory.
+ */
 const alignment = 4096;
 
-/** The numbers of fields that are written without the library, since weights are streamed into them. */
+/**
+ * The protobuf numbers of the fields that are written without the protobuf library, because weights are
+ * streamed into them.
+ */
 const fields = { graphOfModel: 7, initializerOfGraph: 5, rawDataOfTensor: 9 } as const;
 
 const external = 1;
 
-/** Writes all bytes: a single call may write fewer. */
+/** Writes all bytes. Several calls may be needed, because a single call may write fewer bytes. */
 async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise<void> {
   for (let start = 0; start < bytes.length; ) {
     start += (await handle.write(bytes, start, bytes.length - start)).bytesWritten;
@@ -41,7 +46,7 @@ async function writeTensor(handle: FileHandle, tensor: StoredTensor): Promise<vo
   if (written !== countBytes(tensor)) throw new Error(`${tensor.name}: ${written} bytes were written`);
 }
 
-/** Returns the tag and the length of a field that holds `length` bytes. */
+/** Returns the tag and the length of a field with `length` bytes. */
 const fieldStart = (number: number, length: number): Uint8Array =>
   new BinaryWriter().tag(number, WireType.LengthDelimited).uint32(length).finish();
 
@@ -57,9 +62,7 @@ interface PlacedTensor {
   readonly offset: number;
 }
 
-/**
- * Divides tensors over files of at most `mostBytes`; a tensor that is larger than this gets a separate file.
- */
+/** Distributes tensors over files of at most `mostBytes` bytes. A tensor that is larger gets its own file. */
 function placeTensors(tensors: readonly StoredTensor[], mostBytes: number): PlacedTensor[][] {
   const files: PlacedTensor[][] = [];
   let end = Number.POSITIVE_INFINITY;
@@ -85,10 +88,10 @@ interface ModelFile {
 }
 
 /**
- * Writes a model, tensor by tensor. The weights are in the model's file, or in separate files next to it:
- * `model.onnx_data`, `model.onnx_data_1` and so on.
+ * Writes a model tensor by tensor. The weights are in the model's file, or in separate files in the same
+ * directory: `model.onnx_data`, `model.onnx_data_1` and so on.
  *
- * @returns the number of files of weights; 0 if they are in the model's file
+ * @returns the number of weight files; 0 if the weights are in the model's file
  */
 export async function writeOnnxModel(file: ModelFile): Promise<number> {
   const { directory, fileName, graph, mostBytes = usualMostBytes } = file;
@@ -133,7 +136,10 @@ async function writeWeights(path: string, placed: readonly PlacedTensor[]): Prom
   }
 }
 
-/** Writes the messages of a model; the values of tensors `inside` are the last field of each tensor. */
+/**
+ * Writes a model as nested protobuf messages. In the message of each tensor in `inside`, the values are the
+ * last field.
+ */
 async function writeModelFile(
   handle: FileHandle,
   options: {

@@ -27,21 +27,22 @@ import { writeOnnxModel } from './write-onnx-model.js';
 
 interface WriteOnnx {
   /**
-   * The directory to write. The directory must not exist yet, or must be empty. It is written under another
-   * name and then renamed, so that it is never incomplete.
+   * The output directory, which must be missing or empty. It is written under a temporary name and then
+   * renamed, so that it is never incomplete.
    */
   readonly directory: string;
-  /** All tensors of the model, complete. They are read one by one, once for each dtype. */
+  /** All of the model's tensors, each complete. They are read one by one, once for each dtype. */
   readonly tensors: readonly LogicalTensor[];
   /**
-   * The dtypes. Each gets its own file, and transformers.js loads the file of the first dtype by default.
+   * The dtypes to write. Each dtype gets its own file, and transformers.js loads the first one by default.
    * Default: fp32.
    */
   readonly dtypes?: readonly OnnxDtype[] | undefined;
-  /** tokenizer.json and further files, as for `writeHuggingFaceGpt`. */
+  /** tokenizer.json and the tokenizer's other files, as for `writeHuggingFaceGpt`. */
   readonly tokenizerFiles: TokenizerFiles;
   /**
-   * The maximum bytes of a file. Default: 2 GiB minus 16 MiB, because a browser's buffers cannot hold more.
+   * The maximum size of a file, in bytes. Default: 2 GiB minus 16 MiB, because a browser's buffers cannot be
+   * larger.
    */
   readonly mostFileBytes?: number | undefined;
 }
@@ -51,7 +52,7 @@ export interface WriteOnnxGptOptions extends WriteOnnx {
   readonly model: GptModelConfiguration;
   /** Tokens that end a text. */
   readonly endTokens?: readonly number[];
-  /** The fields of the directory that the model was read from. */
+  /** The JSON fields of the directory from which the model was read. */
   readonly origin?: HuggingFaceOrigin | undefined;
 }
 
@@ -59,23 +60,23 @@ export interface WriteOnnxGptOptions extends WriteOnnx {
 export interface WriteOnnxBertOptions extends WriteOnnx {
   readonly model: BertModelConfiguration;
   /**
-   * The task for which the model was fine-tuned. Default: the model is pretrained, and has a head for masked
-   * tokens.
+   * The task for which the model was fine-tuned. Default: none, for a pretrained model with its masked-LM
+   * head.
    */
   readonly task?: BertTask | undefined;
-  /** Names of the classes of a classification, in order. Default: LABEL_0 and so on. */
+  /** The class names of a classification, in order. Default: LABEL_0 and so on. */
   readonly labels?: readonly string[] | undefined;
   /**
-   * For a tokenizer that consists of a vocab.txt: true if texts are converted to lower case. Default: the
-   * value in tokenizer_config.json.
+   * Only for a tokenizer that consists of a vocab.txt: true if texts are converted to lower case. Default:
+   * the value in tokenizer_config.json.
    */
   readonly lowersCase?: boolean | undefined;
 }
 
 /**
- * Writes a GPT in the form that transformers.js can load: one file for each dtype with the graph (including a
- * cache of keys and values), the tokenizer, and the settings for generation. The vocabulary's padding is
- * dropped.
+ * Writes a GPT in the form that transformers.js can load: for each dtype, one file with the graph (including
+ * a cache of keys and values), and also the tokenizer and the settings for generation. The vocabulary's
+ * padding is dropped.
  *
  * @throws CheckpointError MTL_ONNX_ARCHITECTURE, MTL_ONNX_TOKENIZER, MTL_ONNX_EXISTS, MTL_ONNX_IO,
  *   MTL_NOT_FINITE, MTL_CHECKPOINT_*
@@ -98,11 +99,11 @@ export async function writeOnnxGpt(options: WriteOnnxGptOptions): Promise<void> 
 }
 
 /**
- * Writes a BERT in the form that transformers.js can load. A pretrained model is for the pipelines
- * `fill-mask` and `feature-extraction`; a fine-tuned model is for the pipeline of its task,
+ * Writes a BERT in the form that transformers.js can load. A pretrained model serves the pipelines
+ * `fill-mask` and `feature-extraction`; a fine-tuned model serves the pipeline of its task,
  * `text-classification` or `question-answering`.
  *
- * @throws CheckpointError, UsageError as `writeOnnxGpt`; MTL_ONNX_ARCHITECTURE for multiple choice
+ * @throws CheckpointError, UsageError the errors of `writeOnnxGpt`; MTL_ONNX_ARCHITECTURE for multiple choice
  */
 export async function writeOnnxBert(options: WriteOnnxBertOptions): Promise<void> {
   const { model, tensors, task, tokenizerFiles, lowersCase } = options;
@@ -138,9 +139,9 @@ function chooseBertClass(model: BertModelConfiguration, task: BertTask | undefin
 }
 
 /**
- * Returns config.json and generation_config.json of a GPT. If a model type of the transformers library
- * describes the model, and if transformers.js knows this type's cache, config.json names this type. For any
- * other GPT, config.json describes a `llama` with the model's sizes. This is sufficient, because
+ * Returns the contents of a GPT's config.json and generation_config.json. If a model type of the transformers
+ * library describes the model, and if transformers.js knows this type's cache, config.json names this type.
+ * Otherwise, config.json describes a `llama` with the model's sizes. This is sufficient, because
  * transformers.js reads only sizes from config.json, and everything else from the graph.
  */
 function describeGpt({ model, endTokens = [], origin }: WriteOnnxGptOptions) {
@@ -168,7 +169,7 @@ function describeGpt({ model, endTokens = [], origin }: WriteOnnxGptOptions) {
   return { config, generation: { ...own?.generation, ...inGeneration } };
 }
 
-/** The parts of a directory that depend on its model. */
+/** The parts of a written directory that depend on the model. */
 interface DirectoryContents {
   build(storage: Storage): GraphBuilder;
   readonly config: Readonly<Record<string, unknown>>;

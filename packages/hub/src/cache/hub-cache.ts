@@ -4,15 +4,18 @@ import { basename, dirname, join, relative } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
 import { sizeText } from '../size-text.js';
 
-/** The text of CACHEDIR.TAG, which marks a folder that backup programs skip: https://bford.info/cachedir/ */
+/**
+ * The contents of CACHEDIR.TAG, which makes backup programs skip a folder (see https://bford.info/cachedir/).
+ */
 const cacheTag = 'Signature: 8a477f597d28d172789f06886806bc55\n';
 
 /**
  * The folder of one model in the cache that Hugging Face's tools share:
  *
- * - `blobs/ETAG`: the contents of files, named by hash: SHA-256 for large files, Git's SHA-1 for others
+ * - `blobs/ETAG`: the contents of a file. The name is its hash: SHA-256 for large files, otherwise Git's
+ *   SHA-1
  * - `snapshots/COMMIT/FILE`: relative links to the blobs
- * - `refs/REVISION`: the commit of a branch or tag when it was last requested
+ * - `refs/REVISION`: the commit to which a branch or tag pointed when it was last requested
  *
  * https://huggingface.co/docs/huggingface_hub/guides/manage-cache
  */
@@ -38,17 +41,20 @@ export class HubCache {
     return existsSync(this.blobPath(etag));
   }
 
-  /** Returns the folder with the files of a commit, a directory of the transformers library. */
+  /** Returns the folder that contains the files of a commit, in the form of a transformers directory. */
   snapshotPath(commit: string): string {
     return join(this.directory, 'snapshots', commit);
   }
 
-  /** Returns true if a file of a commit exists with its contents. */
+  /** Returns true if a commit's file exists and its contents have not been deleted. */
   has(commit: string, file: string): boolean {
     return existsSync(join(this.snapshotPath(commit), file));
   }
 
-  /** Returns the commit to which a revision pointed when it was last requested; undefined if it never was. */
+  /**
+   * Returns the commit to which a revision pointed when it was last requested; undefined if it has never been
+   * requested.
+   */
   async readRef(revision: string): Promise<string | undefined> {
     try {
       const commit = (await readFile(join(this.directory, 'refs', revision), 'utf8')).trim();
@@ -64,14 +70,14 @@ export class HubCache {
     if ((await this.readRef(revision)) === commit) return;
     await this.#writing(async () => {
       await mkdir(dirname(path), { recursive: true });
-      // written under another name and renamed, so that other processes do not read an incomplete file
+      // written under a temporary name and renamed, so that no process reads an incomplete file
       const aside = `${path}.${process.pid}.tmp`;
       await writeFile(aside, commit);
       await rename(aside, path);
     });
   }
 
-  /** Creates the folders of blobs. @throws CheckpointError MTL_HUB_CACHE */
+  /** Creates the folder for blobs. @throws CheckpointError MTL_HUB_CACHE */
   async open(): Promise<void> {
     await this.#writing(async () => {
       await mkdir(join(this.directory, 'blobs'), { recursive: true });
@@ -80,8 +86,8 @@ export class HubCache {
   }
 
   /**
-   * Makes the file of a commit a link to its contents. If the file system does not support links, the
-   * contents are moved to the file's path, as in huggingface_hub.
+   * Makes a commit's file a link to its contents. If the file system does not support links, the contents are
+   * moved to the file's path, as in huggingface_hub.
    *
    * @throws CheckpointError MTL_HUB_CACHE
    */
@@ -105,14 +111,14 @@ export class HubCache {
     });
   }
 
-  /** Throws if there is not enough space for a download. @throws CheckpointError MTL_HUB_DISK */
+  /** Throws if there is not enough space for `neededBytes`. @throws CheckpointError MTL_HUB_DISK */
   async checkSpace(neededBytes: number): Promise<void> {
     const { bavail, bsize } = await statfs(this.directory);
     const freeBytes = bavail * bsize;
     if (freeBytes < neededBytes) throw this.diskFull({ neededBytes, freeBytes });
   }
 
-  /** Returns the error about a disk that is full or has too little free space. */
+  /** Makes the error for a disk that is full or has too little free space. */
   diskFull(sizes: {
     readonly neededBytes: number;
     readonly freeBytes?: number;
@@ -148,8 +154,9 @@ export class HubCache {
 }
 
 /**
- * Returns the name and the commit of a model from the path of its folder in the cache, or of a file in it:
- * `.../models--ORG--NAME/snapshots/COMMIT`; undefined for any other path.
+ * Returns a model's name and commit, given the path of its folder in the cache,
+ * `.../models--ORG--NAME/snapshots/COMMIT`, or of a file in this folder. Returns undefined for any other
+ * path.
  */
 export function repositoryOfSnapshot(
   path: string,

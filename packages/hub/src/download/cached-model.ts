@@ -6,9 +6,9 @@ import { listWeightFiles, type ModelPart, neededFiles, weightsIndex } from './ne
 import type { ResolvedModel } from './resolved-model.js';
 
 /**
- * Returns a model from the cache without a request to the Hub; undefined unless the cache has all files that
- * the part needs. Optional files, such as generation_config.json, are not required, because the cache does
- * not know whether the repository has them.
+ * Returns a model from the cache without a request to the Hub. Returns undefined unless the cache has all
+ * files that `part` needs. Optional files, such as generation_config.json, are not required, because the
+ * cache does not show whether the repository has them.
  */
 export async function cachedModel(options: {
   readonly cache: HubCache;
@@ -20,7 +20,7 @@ export async function cachedModel(options: {
   if (commit === undefined) return undefined;
   const directory = cache.snapshotPath(commit);
   const { name } = repository;
-  // links whose contents have been deleted are not included
+  // a link does not count if its contents have been deleted
   const files = new Set((await filesIn(directory)).filter((file) => cache.has(commit, file)));
   try {
     const needed = neededFiles({ part, files, name });
@@ -28,8 +28,8 @@ export async function cachedModel(options: {
       const text = await readFile(join(directory, weightsIndex), 'utf8');
       listWeightFiles(text, { files, name });
     }
-    // a tokenizer may consist of a single optional file, which may be missing because other tools have
-    // fetched the model without it
+    // a tokenizer may consist of a single optional file, which is missing if a different tool has fetched the
+    // model without it
     const hasTokenizer = part !== 'tokenizer' || files.has('tokenizer.json') || files.has('vocab.txt');
     return hasTokenizer ? { directory, name, commit, fetchedBytes: 0 } : undefined;
   } catch {

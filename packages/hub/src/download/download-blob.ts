@@ -7,13 +7,13 @@ import { refusedRequest } from '../requests/refused-request.js';
 import { sizeText } from '../size-text.js';
 import { claimPartialFile, markClaimed, removeAbandonedFiles } from './partial-file.js';
 
-/** A file of a repository, as listed by the Hub. */
+/** A file in a repository, as listed by the Hub. */
 export interface HubFile {
   /** Its name in the repository. */
   readonly file: string;
   readonly bytes: number;
   /**
-   * The file's name in the cache, which is its hash: 64 hexadecimal digits for SHA-256, or 40 for Git's
+   * The file's name in the cache, which is its hash in hexadecimal: 64 digits for SHA-256, or 40 for Git's
    * SHA-1.
    */
   readonly etag: string;
@@ -25,14 +25,14 @@ interface DownloadBlobOptions extends HubFile {
   /** `org/name` */
   readonly name: string;
   readonly commit: string;
-  /** Receives the number of bytes that were added; negative if bytes were discarded. */
+  /** Called with the number of bytes that were added. The number is negative if bytes were discarded. */
   readonly onBytes: (added: number) => void;
 }
 
 /**
- * Downloads the contents of a file into the cache. If the connection breaks, the download continues after the
- * last byte received, in this process or in a later one. Size and hash of the whole file are checked before
- * it gets its final name.
+ * Downloads a file's contents into the cache. If the connection breaks, the download continues after the last
+ * byte received, in this process or in a later one. The size and hash of the whole file are checked before it
+ * gets its final name.
  *
  * @throws CheckpointError MTL_HUB_UNREACHABLE, MTL_HUB_HASH, MTL_HUB_DISK; errors of `refusedRequest`
  */
@@ -80,15 +80,17 @@ async function refuseHash(
   );
 }
 
-/** Returns the kind of hash that names a file: SHA-256 for large files, otherwise the hash of a Git blob. */
+/**
+ * Returns a hash of the kind that names the file: SHA-256 for large files, otherwise the hash of a Git blob.
+ */
 function hashFor({ etag, bytes }: HubFile): Hash {
   return etag.length === 64 ? createHash('sha256') : createHash('sha1').update(`blob ${bytes}\0`);
 }
 
-/** A connection that ended or delivered too few bytes, so that another attempt may succeed. */
+/** Thrown if a connection ended or delivered too few bytes, so that another attempt may succeed. */
 class BrokenConnection extends Error {}
 
-/** A download into an open file, which may already contain the first bytes. */
+/** A download into an open file, which may already contain the beginning. */
 class PartialDownload {
   readonly #options: DownloadBlobOptions;
   readonly #handle: FileHandle;
@@ -126,7 +128,7 @@ class PartialDownload {
     return `${client.settings.endpoint}/${name}/resolve/${commit}/${path}`;
   }
 
-  /** Adds to the hash the bytes that an interrupted download has left in the file. */
+  /** Hashes the bytes that an interrupted download has left in the file. */
   async #readBeginning(): Promise<void> {
     const { bytes, onBytes } = this.#options;
     const { size } = await this.#handle.stat();
@@ -154,7 +156,8 @@ class PartialDownload {
     const { stallMs } = client.patience;
     const response = await client.send(this.#url, {
       headers: {
-        // uncompressed, because the number of bytes received must be the size of the file
+        // an uncompressed answer is requested, because the number of bytes received must be the size of the
+        // file
         'accept-encoding': 'identity',
         ...(this.#done === 0 ? {} : { range: `bytes=${this.#done}-` }),
       },
@@ -167,7 +170,7 @@ class PartialDownload {
     }
     if (!response.ok || response.body === null)
       throw await refusedRequest({ client, response, name, revision: commit, file });
-    // a server that does not support ranges sends the file from its beginning
+    // if a server does not support ranges, it sends the file from its beginning
     const from = /^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1];
     const start = response.status === 206 ? Number(from ?? 0) : 0;
     if (start !== this.#done) await this.#startOver();
@@ -209,7 +212,7 @@ class PartialDownload {
   }
 }
 
-/** Appends all bytes; a single write may write only some bytes. */
+/** Appends all bytes. Several writes may be needed, because a single write may write only some bytes. */
 async function writeWhole(handle: FileHandle, bytes: Uint8Array): Promise<void> {
   let written = 0;
   while (written < bytes.length) written += (await handle.write(bytes, written)).bytesWritten;

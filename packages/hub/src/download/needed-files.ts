@@ -5,13 +5,13 @@ type NamedPart = 'model' | 'configuration' | 'tokenizer' | 'adapter';
 
 /**
  * The part of a model to fetch: all files that training and inference need (`model`), the descriptions
- * without weights (`configuration`), the tokenizer, adapters in PEFT's format, or a single file, which is
- * named by its path.
+ * without weights (`configuration`), the tokenizer, adapters in PEFT's format, or a single file, given by its
+ * path.
  */
 export type ModelPart = NamedPart | { readonly file: string };
 
 const configurationFiles = ['config.json', 'generation_config.json'];
-/** All files from which tokenizers are read, and files that an export of the model passes on. */
+/** All files that are read for a tokenizer, or that an export of the model copies. */
 const tokenizerFiles = [
   ...['tokenizer.json', 'tokenizer_config.json', 'special_tokens_map.json', 'added_tokens.json'],
   ...['vocab.json', 'merges.txt', 'vocab.txt', 'tokenizer.model', 'tokenizer.model.v3', 'spiece.model'],
@@ -20,14 +20,17 @@ const tokenizerFiles = [
 const adapterFiles = ['adapter_config.json', 'adapter_model.safetensors'];
 
 const singleWeights = 'model.safetensors';
-/** The file that states which tensor is in which weight file. */
+/** The name of the file that states which weight file contains each tensor. */
 export const weightsIndex = 'model.safetensors.index.json';
 
-/** Patterns for the names of further files. They match no name that leads out of the directory. */
+/**
+ * Patterns for the names of chat templates and weight files. They do not match a name that leads out of the
+ * directory.
+ */
 const templatePattern = /^additional_chat_templates\/[\w-][\w.-]*\.jinja$/;
 const weightsPattern = /^[\w-][\w.-]*\.safetensors$/;
 
-/** The files without which a part cannot be used. */
+/** The files without which each part cannot be used. */
 const requiredFiles: Readonly<Record<NamedPart, readonly string[]>> = {
   model: ['config.json'],
   configuration: ['config.json'],
@@ -36,8 +39,8 @@ const requiredFiles: Readonly<Record<NamedPart, readonly string[]>> = {
 };
 
 /**
- * Returns the files of a repository that a part needs, except the weight files that the index names. Files
- * whose loading executes code (pickles: `.bin`, `.pt`, `.ckpt`) are never included.
+ * Returns a repository's files that a part needs, except the weight files that an index names. Never includes
+ * files whose loading executes code (pickles: `.bin`, `.pt`, `.ckpt`).
  *
  * @param options.files the names of all files in the repository
  * @throws CheckpointError MTL_HUB_FILE if the part does not exist, or only as a pickle
@@ -73,8 +76,8 @@ export function neededFiles(options: {
 /**
  * Returns the weight files that an index names.
  *
- * @param text the contents of the index
- * @throws CheckpointError MTL_HUB_FILE for an index without files, or with a file that is not in the
+ * @param text the contents of the index file
+ * @throws CheckpointError MTL_HUB_FILE for an index that names no files, or a file that is not in the
  *   repository
  */
 export function listWeightFiles(

@@ -3,20 +3,20 @@ import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 
-/** If a download on another host has not written for this time, it counts as abandoned. */
+/** How long a download on a different host may write nothing before it counts as abandoned. */
 const abandonedMs = 3_600_000;
 
-/** Identifies this host in the names of partial files, because several hosts may share a cache. */
+/** Identifies this host in the names of partial files, because several hosts may share the cache. */
 const host = createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
 
-/** The number of downloads that this process has started. */
+/** How many downloads this process has started. */
 let numClaims = 0;
 
 /**
  * Returns the path of a partial file that only this process uses. It may already contain the bytes of an
- * interrupted download. The name identifies the writer (`ETAG.HOST-PID-NUMBER.incomplete`), so no two
+ * interrupted download. The name identifies the writer (`ETAG.HOST-PID-COUNT.incomplete`), so no two
  * processes write to the same file and no lock is needed. To take over an abandoned file, a process renames
- * it; this succeeds in only one process.
+ * it, which succeeds in only one process.
  *
  * @param blobPath the path of the complete file, `blobs/ETAG`
  */
@@ -36,7 +36,7 @@ export async function claimPartialFile(blobPath: string): Promise<string> {
   return own;
 }
 
-/** Removes the partial files of interrupted downloads, after the complete file exists. */
+/** Removes the partial files of interrupted downloads. Called once the complete file exists. */
 export async function removeAbandonedFiles(blobPath: string): Promise<void> {
   for (const { path } of await abandonedFiles(blobPath)) await rm(path, { force: true });
 }
@@ -54,10 +54,10 @@ async function abandonedFiles(blobPath: string): Promise<{ path: string; bytes: 
   return found;
 }
 
-/** Files of this process to which a download is writing. */
+/** The names of this process's partial files to which a download is writing. */
 const claimed = new Set<string>();
 
-/** Marks a file of this process as in use, or as no longer in use. */
+/** Marks one of this process's partial files as in use, or as no longer in use. */
 export function markClaimed(path: string, isInUse: boolean): void {
   if (isInUse) claimed.add(basename(path));
   else claimed.delete(basename(path));
@@ -75,7 +75,7 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // EPERM: the process exists and belongs to another user
+    // EPERM: the process exists, but a different user owns it
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }

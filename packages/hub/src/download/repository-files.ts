@@ -6,13 +6,13 @@ import { refusedRequest } from '../requests/refused-request.js';
 import type { HubFile } from './download-blob.js';
 
 /**
- * Reads the commit to which a revision points, and the commit's files with sizes and hashes: `GET
+ * Reads the commit to which a revision points, and the list of its files with sizes and hashes: `GET
  * /api/models/ORG/NAME/revision/REVISION?blobs=true`.
  *
  * https://huggingface.co/docs/hub/api
  *
  * @throws errors of `HubClient.send` and `refusedRequest`; CheckpointError MTL_HUB_ANSWER for an answer in
- *   another form
+ *   an unexpected form
  */
 export async function readRepositoryFiles(options: {
   readonly client: HubClient;
@@ -39,8 +39,8 @@ export async function readRepositoryFiles(options: {
 }
 
 /**
- * Returns a file from the list; undefined if the entry lacks data that are needed to fetch and check the
- * file.
+ * Parses an entry of the list of files. Returns undefined if the entry lacks data for fetching and checking
+ * the file.
  */
 function parseFile(entry: unknown): HubFile | undefined {
   if (!isJsonObject(entry)) return undefined;
@@ -49,7 +49,7 @@ function parseFile(entry: unknown): HubFile | undefined {
   const bytes = large?.size ?? size;
   const etag = large?.sha256 ?? blobId;
   if (typeof file !== 'string' || !Number.isSafeInteger(bytes) || typeof etag !== 'string') return undefined;
-  // checked strictly, because the hash becomes the name of a local file
+  // checked strictly, because the hash becomes a local file name
   if (!/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(etag) || (bytes as number) < 0) return undefined;
   return { file, bytes: bytes as number, etag };
 }

@@ -326,7 +326,7 @@ describe('a download', () => {
 
   it('ends with one error where the disk becomes full', async () => {
     mkdirSync(join(folder(), 'blobs'), { recursive: true });
-    // a file of a process that has ended, on a device to which nothing can be written
+    // a partial file whose process has ended, on a device that is always full
     symlinkSync('/dev/full', `${blob()}.${await partialHost()}-4194305-1.incomplete`);
     await expect(resolveModel('org/small', options())).rejects.toMatchObject(
       error('MTL_HUB_DISK', /needs 200 kB more in .*, where the disk is full/),
@@ -334,7 +334,7 @@ describe('a download', () => {
   });
 });
 
-/** Returns the name of this host in the names of partial files. */
+/** Returns the identifier of this host in the names of partial files. */
 async function partialHost(): Promise<string> {
   return /\.([0-9a-f]{8})-\d+-\d+\.incomplete$/.exec(await claimPartialFile('/no/such/blob'))![1]!;
 }
@@ -446,7 +446,7 @@ describe('a proxy', () => {
       asked.push(`${request.method} ${new URL(request.url!).host}`);
       const { pathname, search } = new URL(request.url!);
       const { headers, method } = request;
-      // only the proxy can resolve the hosts of the test
+      // only the proxy can resolve the test's host names
       const onward = httpRequest(`${server.endpoint}${pathname}${search}`, { method, headers }, (answer) => {
         response.writeHead(answer.statusCode!, answer.headers);
         answer.pipe(response);

@@ -24,15 +24,20 @@ import { readRepositoryFiles } from './repository-files.js';
 import type { ResolvedModel } from './resolved-model.js';
 
 export interface ResolveModelOptions {
-  /** The part to fetch. Default: `model`, all files that training and inference read. */
+  /**
+   * The part of the model to fetch. Default: `model`, which is all files that training and inference read.
+   */
   readonly part?: ModelPart;
   /** The environment variables of Hugging Face's tools. Default: `process.env`. */
   readonly environment?: HubEnvironment;
-  /** Receives a line that states what is fetched and its size, and then progress lines. */
+  /** Called with a line that states what is fetched and its size, and then with progress lines. */
   readonly onMessage?: (text: string) => void;
-  /** Ends the download when aborted; the next download continues from the bytes received. */
+  /** Ends the download when aborted. The next download continues after the bytes that were received. */
   readonly signal?: AbortSignal;
-  /** The number of attempts and the waiting time of requests. Default: 5 attempts, waits of up to 300 s. */
+  /**
+   * How many attempts a request has, and how long it waits between them. Default: 5 attempts, waits of up to
+   * 300 s.
+   */
   readonly patience?: Partial<Patience>;
 }
 
@@ -51,13 +56,14 @@ const checks: OptionChecks<ResolveModelOptions> = {
 /**
  * Returns the local directory of a model on the Hub. The function looks for the model in the cache that
  * Hugging Face's tools share, and fetches missing files. It fetches only files that are needed, and no
- * pickles. If a download was interrupted, the next call continues it; sizes and hashes are checked.
+ * pickles. If a download was interrupted, the next call continues it. Sizes and hashes are checked.
  *
- * Without a connection, or with `HF_HUB_OFFLINE`, the model must be in the cache.
+ * Without a connection, or if `HF_HUB_OFFLINE` is set, the model must be in the cache.
  *
  * @param model `org/name` or `org/name@revision`
- * @throws ConfigurationError MTL_HUB_NAME for another text; MTL_HUB_NONE, MTL_HUB_REVISION, MTL_HUB_GATED,
- *   MTL_HUB_TOKEN, MTL_HUB_FORBIDDEN, MTL_HUB_OFFLINE, MTL_HUB_ENDPOINT, MTL_PROXY, MTL_OPTION;
+ * @throws ConfigurationError MTL_HUB_NAME if `model` has a different form; MTL_HUB_NONE, MTL_HUB_REVISION,
+ *   MTL_HUB_GATED, MTL_HUB_TOKEN, MTL_HUB_FORBIDDEN, MTL_HUB_OFFLINE, MTL_HUB_ENDPOINT, MTL_PROXY,
+ *   MTL_OPTION;
  *   CheckpointError MTL_HUB_FILE, MTL_HUB_UNREACHABLE, MTL_HUB_ANSWER, MTL_HUB_RATE_LIMIT, MTL_HUB_HASH,
  *   MTL_HUB_DISK, MTL_HUB_CACHE
  */
@@ -140,13 +146,13 @@ class Fetch {
     const listed = (file: string): HubFile => files.get(file)!;
     let all = needed.map(listed);
     if (needed.includes(weightsIndex)) {
-      // the index is fetched first, because it names the weight files that are needed
+      // the index is fetched first, because it names the needed weight files
       await this.#fetch(commit, [listed(weightsIndex)], { isAnnounced: false });
       const text = await readFile(join(cache.snapshotPath(commit), weightsIndex), 'utf8');
       all = [...all, ...listWeightFiles(text, { files: names, name }).map(listed)];
     }
     await this.#fetch(commit, all, { isAnnounced: true });
-    // written last, because a reference whose files are missing would look like a complete model
+    // written last: if files were missing, a reference would nevertheless make the model look complete
     if (!isCommit(revision)) await cache.writeRef(revision, commit);
     return { directory: cache.snapshotPath(commit), name, commit, fetchedBytes: this.#fetchedBytes };
   }

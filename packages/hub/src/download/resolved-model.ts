@@ -1,6 +1,6 @@
 /** A model in the cache. */
 export interface ResolvedModel {
-  /** The directory with the model's files, in the form that the transformers library reads. */
+  /** The directory that contains the model's files, in the form that the transformers library reads. */
   readonly directory: string;
   /** `org/name` */
   readonly name: string;

@@ -2,7 +2,8 @@ import { sizeText } from '../size-text.js';
 import type { ModelFormat, PushedFile } from './pushed-files.js';
 
 /**
- * The known facts about a model. All facts are published, so none may reveal anything about this machine.
+ * The known facts about a model. All facts are published, so none of the values may reveal anything about
+ * this machine.
  */
 export interface ModelCardFacts {
   /** `org/name` */
@@ -10,25 +11,28 @@ export interface ModelCardFacts {
   readonly format: ModelFormat;
   readonly files: readonly PushedFile[];
   /**
-   * A license identifier of the Hub, such as `apache-2.0`. Default: the model card states that none was
-   * chosen.
+   * The Hub's identifier for the license, such as `apache-2.0`. Default: the model card states that no
+   * license was chosen.
    */
   readonly license?: string | undefined;
-  /** The model from which training started, as `org/name`. */
+  /** The name `org/name` of the model from which training started. */
   readonly baseModel?: string | undefined;
   /** Fields of config.json by their names. */
   readonly architecture?: Readonly<Record<string, string | number>> | undefined;
   readonly training?: TrainingFacts | undefined;
 }
 
-/** Facts from the record of a model's training run. */
+/** The facts that a training run's record contains. */
 export interface TrainingFacts {
   /** The program and its version, such as `mtl 0.1.0`. */
   readonly program: string;
   readonly iterations: number;
-  /** The flags that affect what a model learns. */
+  /** The flags that affect what the model learns. */
   readonly flags: Readonly<Record<string, string | number | boolean>>;
-  /** The names of datasets, without folders, and the first digits of their SHA-256. */
+  /**
+   * The training data: the datasets' names without folders, their sizes, and the first digits of their
+   * SHA-256 hashes.
+   */
   readonly data: readonly { readonly name: string; readonly bytes: number; readonly sha256: string }[];
   /** Losses of steps, oldest first. */
   readonly losses: readonly { readonly iteration: number; readonly loss: number }[];
@@ -36,7 +40,7 @@ export interface TrainingFacts {
   readonly evaluations: readonly { readonly iteration: number; readonly loss: number }[];
 }
 
-/** The maximum number of rows in the table of losses. */
+/** The maximum number of rows in the model card's table of losses. */
 const numRows = 12;
 
 /**
@@ -171,14 +175,14 @@ function table(titles: readonly string[], rows: readonly (readonly (string | num
   return [line(titles), line(titles.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
-/** Returns at most `numRows` entries at even distances, including the first and the last. */
+/** Returns at most `numRows` of the given entries, evenly spaced, including the first and the last entry. */
 function evenly<Entry>(entries: readonly Entry[]): readonly Entry[] {
   if (entries.length <= numRows) return entries;
   const last = entries.length - 1;
   return Array.from({ length: numRows }, (_, at) => entries[Math.round((at * last) / (numRows - 1))]!);
 }
 
-/** Escapes a text for a cell of a Markdown table: no line breaks, no cell separators, no HTML. */
+/** Escapes a string for a cell of a Markdown table: removes line breaks, cell separators and HTML. */
 const inLine = (text: string): string =>
   text.replaceAll(/\s+/g, ' ').replaceAll('|', '\\|').replaceAll('<', '&lt;');
 

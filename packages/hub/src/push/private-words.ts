@@ -1,20 +1,20 @@
 import { homedir, hostname, userInfo } from 'node:os';
 import type { HubEnvironment } from '../hub-settings.js';
 
-/** A text that must not be published, and its description in messages. */
+/** A string that must not be published, and how messages describe it. */
 export interface PrivateWord {
   readonly what: string;
   readonly word: string;
 }
 
-/** Matches names of variables whose values are secrets. */
+/** Matches the names of environment variables whose values are secrets. */
 const secretName = /(?:TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIAL)/i;
-/** The minimum length of a secret; shorter values occur in ordinary text. */
+/** The minimum length of a secret. A shorter value may occur in ordinary text. */
 const fewestCharacters = 6;
 
 /**
- * Returns the texts that reveal something about this machine: its name, its home and working directories, and
- * the values of environment variables that are secrets. Common words, such as a host called `gpu`, are
+ * Returns the strings that reveal something about this machine: its name, its home and working directories,
+ * and the values of environment variables that are secrets. Common words, such as a host name `gpu`, are
  * omitted.
  */
 export function privateWords(
@@ -46,18 +46,21 @@ function userName(): string {
   }
 }
 
-/** Matches tokens of known services, which must not be published even if they are not this user's. */
+/**
+ * Matches the access tokens of known services. They must not be published even if they do not belong to this
+ * user.
+ */
 const tokens = /\b(?:hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9-]{30,}|AKIA[A-Z0-9]{16})\b/;
 
-/** Returns the description of the first private word in a text; undefined if there is none. */
+/** Returns the description of the first private word that `text` contains; undefined if there is none. */
 export function privateWordIn(text: string, words: readonly PrivateWord[]): string | undefined {
   const found = words.find(({ word }) => occursIn(text, word));
   return found?.what ?? (tokens.test(text) ? 'an access token' : undefined);
 }
 
 /**
- * Returns true if a word occurs as a whole word, so that the home directory `/root` is not found in
- * `/rooted`.
+ * Returns true if `text` contains `word` as a whole word. The home directory `/root`, for example, is not
+ * found in `/rooted`.
  */
 function occursIn(text: string, word: string): boolean {
   for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) {

@@ -110,7 +110,7 @@ describe('an upload', () => {
     ['model.safetensors', 'files of at most 5 GB'],
   ])('with %s of 51 GB is refused with the remedy', async (file, remedy) => {
     writeFileSync(join(directory, file), '');
-    // a hole in the file, which takes no space on the disk
+    // the file consists of a hole, which takes no space on the disk
     truncateSync(join(directory, file), 51e9);
     await expect(prepare()).rejects.toMatchObject({
       code: 'MTL_HUB_PUSH_FOLDER',

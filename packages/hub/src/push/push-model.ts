@@ -11,30 +11,30 @@ import { type PrivateWord, privateWordIn, privateWords } from './private-words.j
 import { type PushedFolder, pushedFolder } from './pushed-files.js';
 
 export interface PreparePushOptions {
-  /** A folder in the format of the transformers library or PEFT, or a folder of GGUF files. */
+  /** A folder in the format of the transformers library or of PEFT, or a folder of GGUF files. */
   readonly directory: string;
   /** `org/name` */
   readonly name: string;
-  /** True to create a public repository. Default: a private one. */
+  /** True to create a public repository. Default: false, for a private repository. */
   readonly isPublic?: boolean;
-  /** Environment variables of Hugging Face's tools. Default: `process.env`. */
+  /** The environment variables of Hugging Face's tools. Default: `process.env`. */
   readonly environment?: HubEnvironment;
   readonly onMessage?: (text: string) => void;
   readonly patience?: Partial<Patience>;
 }
 
-/** An upload that has been checked but has not begun. */
+/** An upload that has been checked but not started. */
 export interface PreparedPush {
   readonly folder: PushedFolder;
   /** The address of the repository. */
   readonly url: string;
-  /** The visibility of the repository; undefined if it does not exist yet. */
+  /** The repository's visibility; undefined if the repository does not exist yet. */
   readonly existing: 'public' | 'private' | undefined;
   /**
-   * Uploads the files with a model card in one commit. Large files that an interrupted upload has already
-   * sent are not sent again.
+   * Uploads the files and a model card in one commit. Large files that an interrupted upload has already sent
+   * are not sent again.
    *
-   * @param readme the text of README.md, the model card
+   * @param readme the contents of README.md, the model card
    * @returns the address of the commit
    * @throws ConfigurationError MTL_HUB_PRIVATE if the model card reveals something about this machine; the
    *   errors of a refused request
@@ -43,12 +43,12 @@ export interface PreparedPush {
 }
 
 /**
- * Checks an upload: the folder must contain a model and nothing private, and there must be a token. Also
- * finds out whether the repository exists. Nothing is changed before `run`.
+ * Checks an upload: the folder must contain a model and nothing private, and there must be an access token.
+ * Also finds out if the repository exists. Nothing is changed before `run`.
  *
  * @throws ConfigurationError MTL_HUB_NAME, MTL_HUB_PUSH_FOLDER, MTL_HUB_PRIVATE, MTL_HUB_OFFLINE,
  *   MTL_HUB_PUBLIC if the repository is public but a private one was requested; MTL_HUB_TOKEN without a
- *   token; errors of requests as in `resolveModel`
+ *   token; the request errors of `resolveModel`
  */
 export async function preparePush(options: PreparePushOptions): Promise<PreparedPush> {
   const { directory, environment = process.env, isPublic = false, onMessage, patience } = options;
@@ -91,7 +91,8 @@ export async function preparePush(options: PreparePushOptions): Promise<Prepared
 }
 
 /**
- * Returns the visibility of a repository; undefined if it does not exist, or is not visible with this token.
+ * Returns a repository's visibility; undefined if the repository does not exist, or if the access token does
+ * not give access to it.
  */
 async function readVisibility(client: HubClient, name: string): Promise<'public' | 'private' | undefined> {
   const response = await client.send(`${client.settings.endpoint}/api/models/${name}`);
@@ -130,16 +131,16 @@ class Upload {
           'write README.md in the folder yourself, which is uploaded in its place; nothing was uploaded',
       });
     }
-    // the library (290 kB) is loaded only for uploads
+    // the library (290 kB) is needed only for uploads
     const { commit, createRepo } = await import('@huggingface/hub');
     const repo = { type: 'model', name } as const;
     const hubUrl = client.settings.endpoint;
     const send = this.#send;
     if (existing === undefined) {
       const visibility = isPublic ? 'public' : 'private';
-      // no token here: `send` adds it, and only to requests to the Hub's own address
+      // the token is empty here, because `send` adds it, and only to requests to the Hub's own address
       await createRepo({ repo, visibility, hubUrl, fetch: send, accessToken: '' }).catch((error: unknown) => {
-        // 409: the repository was created meanwhile, and can be used
+        // status 409: the repository has been created in the meantime, and can be used
         if ((error as { statusCode?: number }).statusCode !== 409) throw error;
       });
     }
@@ -154,7 +155,7 @@ class Upload {
     ];
     const title = 'Upload the model';
     try {
-      // uses Git LFS, which is documented, instead of Xet, which requires a WebAssembly program
+      // the upload uses Git LFS, which is documented, and not Xet, which requires a WebAssembly program
       const done = await commit({ repo, title, operations, hubUrl, fetch: send, useXet: false });
       return done?.commit.url ?? `${hubUrl}/${name}`;
     } catch (error) {
@@ -162,7 +163,7 @@ class Upload {
     }
   }
 
-  /** A `fetch` for the library. It turns an answer that refuses a request into an error for the user. */
+  /** The `fetch` function that the library uses. It throws the user's error if the Hub refuses a request. */
   readonly #send = (async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
     const { client, name } = this.#options;
     const response = await client.send(input, init);

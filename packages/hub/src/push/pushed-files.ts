@@ -7,7 +7,7 @@ import { type PrivateWord, privateWordIn } from './private-words.js';
 
 /** A file to upload. */
 export interface PushedFile {
-  /** The file's name in the repository and in the folder. */
+  /** The file's name, which is the same in the repository and in the folder. */
   readonly file: string;
   readonly bytes: number;
 }
@@ -15,18 +15,18 @@ export interface PushedFile {
 /** The format of a model's folder. */
 export type ModelFormat = 'transformers' | 'peft' | 'gguf';
 
-/** A folder of a model that can be uploaded. */
+/** A folder that contains a model and can be uploaded. */
 export interface PushedFolder {
   readonly directory: string;
   readonly format: ModelFormat;
   readonly files: readonly PushedFile[];
-  /** The names of files that do not belong to the model and are not uploaded. */
+  /** The names of the files that do not belong to the model and are therefore not uploaded. */
   readonly left: readonly string[];
-  /** The folder's own model card, if it has one. */
+  /** The contents of the folder's own model card, if it has one. */
   readonly readme: string | undefined;
 }
 
-/** Patterns for the names of model files; all other files in the folder are not uploaded. */
+/** Patterns that match the names of model files. The folder's other files are not uploaded. */
 const modelFiles: readonly RegExp[] = [
   /^(?:config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|tekken|chat_template)\.json$/,
   /^(?:merges|vocab)\.txt$/,
@@ -39,15 +39,15 @@ const modelFiles: readonly RegExp[] = [
 ];
 const readmeName = 'README.md';
 /**
- * Matches text files that may reveal something about this machine. Vocabularies are excluded, because they
- * contain words such as `/root`.
+ * Matches the names of text files that may reveal something about this machine. Vocabularies are excluded,
+ * because they contain words such as `/root`.
  */
 const searched =
   /^(?:(?:config|generation_config|adapter_config|tokenizer_config|special_tokens_map)\.json|chat_template\..*|LICENSE.*|NOTICE.*|additional_chat_templates\/.*)$/;
 
 /**
- * Finds the files of a folder that belong to the model, and throws if a text would reveal something about
- * this machine.
+ * Finds a folder's files that belong to the model, and throws if a text file would reveal something
+ * about this machine.
  *
  * @throws ConfigurationError MTL_HUB_PUSH_FOLDER for a folder without a model, or with a file that is too
  *   large; MTL_HUB_PRIVATE
@@ -76,8 +76,8 @@ export async function pushedFolder(directory: string, words: readonly PrivateWor
 }
 
 /**
- * The maximum file size that the Hub accepts through Git LFS
- * (https://huggingface.co/docs/hub/storage-limits).
+ * The maximum file size that the Hub accepts through Git LFS (see
+ * https://huggingface.co/docs/hub/storage-limits).
  */
 const mostFileBytes = 50e9;
 
@@ -150,7 +150,8 @@ async function refusePrivate(
 }
 
 /**
- * Returns a description of a local path in a field that names the model's origin; undefined if there is none.
+ * Returns a description of the local path that a file gives as the model's origin; undefined if there is
+ * none.
  */
 function localModelIn(file: string, text: string): string | undefined {
   if (file !== 'config.json' && file !== 'adapter_config.json') return undefined;

@@ -4,7 +4,7 @@ interface ErrorCause {
   readonly cause?: ErrorCause;
 }
 
-/** Returns why a request failed: the innermost cause, which comes from the system or the proxy. */
+/** Returns why a request failed: the error's innermost cause, which comes from the system or the proxy. */
 export function findReason(error: unknown): string {
   const { message } = error as Error;
   let cause = (error as ErrorCause).cause;
@@ -13,15 +13,15 @@ export function findReason(error: unknown): string {
   return shown(inner === undefined ? message : inner);
 }
 
-/** Matches control characters and characters that change the direction of text. */
+/** Matches control characters, including characters that change the text direction. */
 const controls = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu;
 
-/** The maximum number of characters of an answer that a message shows. */
+/** How many characters of an answer a message shows at most. */
 const mostCharacters = 200;
 
 /**
- * Returns a text from outside in a form that is safe for messages: on one line and without control
- * characters.
+ * Makes a string from outside safe for messages: puts it on a single line, removes control characters and
+ * limits its length.
  */
 export function shown(text: string): string {
   const line = text.replaceAll(controls, ' ').replaceAll(/\s+/g, ' ').trim();

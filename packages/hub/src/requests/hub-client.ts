@@ -8,22 +8,22 @@ export interface HubClientOptions {
   readonly settings: HubSettings;
   /** The environment variables that name proxies. */
   readonly environment: HubEnvironment;
-  /** Receives a line for each wait that the Hub requests. */
+  /** Called with a line for each wait that the Hub requests. */
   readonly onMessage?: ((text: string) => void) | undefined;
   /** Ends requests and waits. */
   readonly signal?: AbortSignal | undefined;
   readonly patience?: Partial<Patience> | undefined;
 }
 
-/** The number of attempts and the waiting time of requests. */
+/** How many attempts requests have, and how long they wait. */
 export interface Patience {
-  /** The maximum number of attempts of a request, and of a download without progress. */
+  /** How often a request, or a download that makes no progress, is attempted at most. */
   readonly mostAttempts: number;
-  /** The wait before the second attempt, in milliseconds. It doubles with each further attempt. */
+  /** The wait before the second attempt, in milliseconds. Every further attempt doubles the wait. */
   readonly firstWaitMs: number;
   /** The longest wait that the Hub may request, in seconds; a longer request is an error. */
   readonly longestWaitSeconds: number;
-  /** Milliseconds without a byte after which a connection counts as broken. */
+  /** After this number of milliseconds without a byte, a connection counts as broken. */
   readonly stallMs: number;
 }
 
@@ -35,16 +35,16 @@ const defaultPatience: Patience = {
 };
 
 /**
- * The maximum number of redirects of a request. The Hub needs two: a renamed repository, and the storage of a
- * large file.
+ * How many redirects a request follows at most. The Hub needs two: one to a renamed repository, and one to
+ * the storage of a large file.
  */
 const mostRedirects = 5;
-/** The status codes of a service that is overloaded or restarting. */
+/** The status codes that mean that a service is overloaded or restarting. */
 const passing: readonly number[] = [429, 500, 502, 503, 504];
 
 /**
- * Sends requests to the Hub. The access token is sent only to the origin of `HF_ENDPOINT`. This class follows
- * redirects itself, so that the storage to which they lead does not get the token.
+ * Sends requests to the Hub. The access token is sent only to the origin of `HF_ENDPOINT`: this class follows
+ * redirects itself, so that the storage to which they lead does not receive the token.
  */
 export class HubClient {
   readonly settings: HubSettings;
@@ -69,8 +69,8 @@ export class HubClient {
   /**
    * Sends a request. A GET or HEAD is repeated if the Hub is overloaded or cannot be reached.
    *
-   * @param init as for `fetch`; a header `authorization` is replaced
-   * @returns the answer, which may be an error; its body has not been read
+   * @param init the same as for `fetch`, but a header `authorization` is replaced
+   * @returns the answer, whose status may be an error and whose body has not been read
    * @throws CheckpointError MTL_HUB_UNREACHABLE if there is no answer; ConfigurationError MTL_PROXY
    */
   async send(url: string | URL, init: RequestInit = {}): Promise<Response> {
@@ -99,12 +99,12 @@ export class HubClient {
     }
   }
 
-  /** Waits before another attempt, for the given time or for twice as long as before the last attempt. */
+  /** Waits before the next attempt. By default, the wait doubles after each attempt. */
   async pause(attempt: number, milliseconds = this.patience.firstWaitMs * 2 ** (attempt - 1)): Promise<void> {
     await wait(milliseconds, undefined, this.#signal === undefined ? {} : { signal: this.#signal });
   }
 
-  /** Returns the error about a request without an answer. */
+  /** Makes the error for a request that has received no answer. */
   unreachable(error: unknown, url: string | URL): CheckpointError {
     const { host } = new URL(url);
     return new CheckpointError(
@@ -140,7 +140,8 @@ export class HubClient {
         ...(signal === undefined ? {} : { signal }),
       });
       const location = response.headers.get('location');
-      // other redirects are not followed, because 301 to 303 would drop the body of the request
+      // requests other than GET and HEAD follow only redirects 307 and 308, because 301 to 303 would drop the
+      // request's body
       const isFollowed = method === 'GET' || method === 'HEAD' || [307, 308].includes(response.status);
       if (response.status < 300 || response.status >= 400 || location === null || !isFollowed)
         return response;
@@ -157,9 +158,9 @@ function joinSignals(...signals: readonly (AbortSignal | null | undefined)[]): A
 }
 
 /**
- * Returns the wait in seconds that an answer requests: by `Retry-After`, in seconds or as a date, or by
- * `RateLimit` if a limit is exhausted (`"api";r=0;t=55`,
- * https://www.ietf.org/archive/id/draft-ietf-httpapi-ratelimit-headers-09.html).
+ * Returns how many seconds an answer asks the client to wait; undefined if it does not ask for a wait. The
+ * header is `Retry-After`, in seconds or as a date, or `RateLimit` if a limit is exhausted (`"api";r=0;t=55`,
+ * see https://www.ietf.org/archive/id/draft-ietf-httpapi-ratelimit-headers-09.html).
  */
 export function askedSeconds(headers: Pick<Headers, 'get'>): number | undefined {
   const after = headers.get('retry-after')?.trim();

@@ -2,21 +2,21 @@ import { ConfigurationError } from '@mtl/errors';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The proxies of an environment, in the form that undici's `EnvHttpProxyAgent` accepts. */
+/** The proxies that environment variables name, in the form that undici's `EnvHttpProxyAgent` accepts. */
 interface Proxies {
   readonly httpProxy: string;
   readonly httpsProxy: string;
   readonly noProxy: string;
 }
 
-/** Names of this host. Requests to them use no proxy. */
+/** The names of this host. Requests to them do not use a proxy. */
 const ownHosts = ['localhost', '127.0.0.1', '[::1]'];
 const protocols = ['http:', 'https:', 'socks5:'];
 
 /**
  * Returns the proxies that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name; lower-case names take precedence.
- * Undefined if there is no proxy. Without HTTPS_PROXY, the proxy in HTTP_PROXY is also used for https.
- * Requests to this host use no proxy.
+ * Returns undefined if there is no proxy. If HTTPS_PROXY is not set, the proxy in HTTP_PROXY is also used for
+ * https. Requests to this host do not use a proxy.
  *
  * @throws ConfigurationError MTL_PROXY
  */
@@ -28,12 +28,15 @@ export function readProxies(environment: Environment): Proxies | undefined {
   return { httpProxy, httpsProxy, noProxy: noProxy === '*' ? '*' : [noProxy, ...ownHosts].join(',') };
 }
 
-/** Returns the address of a proxy, with its protocol; '' if the variable is not set. */
+/**
+ * Returns the address of the proxy that a variable names, including the protocol; '' if the variable is not
+ * set.
+ */
 function readProxy(environment: Environment, name: string): string {
   const from = spelling(environment, name);
   const given = environment[from]?.trim() ?? '';
   if (given === '') return '';
-  // curl and Python also accept a host and port without a protocol
+  // like curl and Python, accepts a host and port without a protocol
   const address = given.includes('://') ? given : `http://${given}`;
   if (URL.canParse(address) && isUsable(new URL(address))) return address;
   // the message does not show the address, which may contain a password
@@ -45,13 +48,13 @@ function readProxy(environment: Environment, name: string): string {
   });
 }
 
-/** Returns the name under which a variable is set; the lower-case name takes precedence. */
+/** Returns the spelling in which a variable is set. The lower-case name takes precedence. */
 function spelling(environment: Environment, name: string): string {
   const lower = name.toLowerCase();
   return environment[lower] === undefined ? name : lower;
 }
 
-/** Returns true if undici, which decodes user and password, accepts the address. */
+/** Returns true if undici, which decodes the user and the password, accepts the address. */
 function isUsable({ protocol, username, password }: URL): boolean {
   try {
     decodeURIComponent(username);
@@ -62,20 +65,23 @@ function isUsable({ protocol, username, password }: URL): boolean {
   return protocols.includes(protocol);
 }
 
-/** A function like `fetch`. It uses the proxies that environment variables name, if there are any. */
+/**
+ * A function with the interface of `fetch` that uses the proxies in the environment variables, if there are
+ * any.
+ */
 export type SendRequest = typeof fetch;
 
 /**
- * Functions that send requests; the key is the list of their proxies. Callers share these functions, because
- * each function keeps its connections open between requests.
+ * Functions that send requests, by the JSON of their proxies. They are shared between callers, because each
+ * function keeps its connections open between requests.
  */
 const senders = new Map<string, Promise<SendRequest>>();
 
 /**
- * Returns a function that sends requests through the proxies that environment variables name (default: the
- * variables of this process). Without a proxy, the function is `fetch`.
+ * Returns a function that sends requests through the proxies that environment variables name (default: this
+ * process's variables). If there is no proxy, the function is `fetch`.
  *
- * @throws as `readProxies`
+ * @throws the errors of `readProxies`
  */
 export async function requestSender(environment: Environment = process.env): Promise<SendRequest> {
   const proxies = readProxies(environment);
@@ -87,8 +93,8 @@ export async function requestSender(environment: Environment = process.env): Pro
 }
 
 /**
- * Returns a text about the proxy of a request and the variable that names the proxy, for the message about a
- * failed request. The password is omitted. Empty if the request used no proxy.
+ * Returns a note for the message about a failed request. It states the request's proxy, without the password,
+ * and the variable that names the proxy. Empty if the request did not use a proxy.
  *
  * @param url the URL of the request
  */
@@ -103,8 +109,8 @@ export function proxyNote(url: string, environment: Environment = process.env): 
 }
 
 /**
- * Returns true if NO_PROXY contains a host or a domain of the host, by the rules of undici's
- * `EnvHttpProxyAgent`.
+ * Returns true if NO_PROXY contains the URL's host or a domain to which the host belongs. The rules are the
+ * same as in undici's `EnvHttpProxyAgent`.
  */
 function isWithoutProxy({ protocol, hostname, port }: URL, noProxy: string): boolean {
   if (noProxy === '*') return true;
@@ -117,10 +123,10 @@ function isWithoutProxy({ protocol, hostname, port }: URL, noProxy: string): boo
 }
 
 async function openSender(proxies: Proxies): Promise<SendRequest> {
-  // Node's own `fetch` does not accept an agent from another version of undici. Undici is loaded only here,
-  // so that a program without a proxy does not spend time on loading it.
+  // Node's own `fetch` does not accept an agent from a different version of undici. Undici is loaded only
+  // here, so that a program without a proxy does not spend time on loading it.
   const { EnvHttpProxyAgent, fetch: fetchOfUndici } = await import('undici');
-  // tunnels are disabled for http, because proxies refuse tunnels to ports other than the https ports
+  // tunnels are disabled for http, because proxies refuse tunnels to ports that are not https ports
   const dispatcher = new EnvHttpProxyAgent({ ...proxies, proxyTunnel: false });
   const send = (url: string | URL, init: object): unknown => fetchOfUndici(url, { ...init, dispatcher });
   // the cast is needed because undici declares its own types for the arguments and results of `fetch`

@@ -10,13 +10,13 @@ interface RefusedRequest {
   readonly revision: string;
   /** The file that was requested, if any. */
   readonly file?: string;
-  /** True for a request that changes the repository. */
+  /** True if the request changes the repository. */
   readonly writes?: boolean;
 }
 
 /**
- * Returns the error for an answer without success. Its kind depends on the header `X-Error-Code`, as in
- * huggingface_hub (`hf_raise_for_status`), and on the status.
+ * Returns the error for an answer that does not report success. As in huggingface_hub (see
+ * `hf_raise_for_status`), the error depends on the header `X-Error-Code` and on the status.
  */
 export async function refusedRequest(refused: RefusedRequest): Promise<MtlError> {
   const { response, client, name } = refused;
@@ -59,14 +59,14 @@ export async function refusedRequest(refused: RefusedRequest): Promise<MtlError>
   });
 }
 
-/** Returns the server's own message; empty if the answer is an HTML page. */
+/** Returns the message that the server sent; empty if the answer is an HTML page. */
 async function saidBy({ response, client }: RefusedRequest): Promise<string> {
   const { token } = client.settings;
   const inHeader = response.headers.get('x-error-message');
   const body = await response.text().catch(() => '');
   const isPage = /html/i.test(response.headers.get('content-type') ?? '');
   const text = inHeader ?? errorIn(body) ?? (isPage ? '' : body);
-  // the token is removed, because a server must not be able to put it into a log
+  // the token is removed, so that a server cannot put it into a log
   return shown(token === undefined ? text : text.replaceAll(token, '***'));
 }
 

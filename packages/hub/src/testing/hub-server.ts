@@ -7,11 +7,11 @@ import { gzipSync } from 'node:zlib';
 export interface ServedRepository {
   /** Contents by file. */
   readonly files: Readonly<Record<string, string | Uint8Array>>;
-  /** LFS files, which another host serves. Default: files whose names end in `.safetensors`. */
+  /** The LFS files, which the storage host serves. Default: files whose names end in `.safetensors`. */
   readonly large?: readonly string[];
   /** The revisions that refer to the commit, in addition to `main`. */
   readonly revisions?: readonly string[];
-  /** `gated`: only accounts with granted access; `private`: only the owner. */
+  /** `gated`: only accounts that have been granted access may read it; `private`: only the owner may. */
   readonly access?: 'public' | 'gated' | 'private';
   /** The new name, if the repository was renamed. */
   readonly movedTo?: string;
@@ -19,7 +19,7 @@ export interface ServedRepository {
 
 /** A request that the server received. */
 export interface ServedRequest {
-  /** `hub`, or `storage` for the host of large files. */
+  /** The requested host: `hub`, or `storage`, which serves large files. */
   readonly host: 'hub' | 'storage';
   readonly method: string;
   /** Path and query. */
@@ -30,7 +30,7 @@ export interface ServedRequest {
 
 /** A fault that is injected once, into the first matching request. */
 export interface Fault {
-  /** The fault matches requests whose path contains this text. */
+  /** The fault matches a request if the request's path contains this string. */
   readonly path: string;
   readonly host?: 'hub' | 'storage';
   /** Answers with a status and headers. */
@@ -42,7 +42,7 @@ export interface Fault {
   readonly changesBytes?: true;
   /** True to send the whole file even if a range was requested. */
   readonly ignoresRange?: true;
-  /** Sends nothing after the headers, and keeps the connection open. */
+  /** True to send nothing after the headers, and keep the connection open. */
   readonly stalls?: true;
 }
 
@@ -57,18 +57,18 @@ const encodeContent = (content: string | Uint8Array): Buffer => Buffer.from(cont
 
 /**
  * A mock of the Hub on this machine. It implements the part of the Hub's API that downloads and uploads use,
- * as described in https://huggingface.co/docs/hub/api and implemented by huggingface_hub 2.0: the list of
- * files, `resolve` with its headers, redirects of large files to a second host, ranges, error codes, and
- * commits with LFS. It has not been compared with the real Hub.
+ * as described in https://huggingface.co/docs/hub/api and used by huggingface_hub 2.0: the list of files,
+ * `resolve` with its headers, redirects of large files to a second host, ranges, error codes, and commits
+ * with LFS. It has not been compared with the real Hub.
  */
 export class HubServer {
   /** The requests so far. */
   readonly requests: ServedRequest[] = [];
-  /** The faults to inject into the next requests. */
+  /** The faults that are still to be injected, each into a matching request. */
   readonly faults: Fault[] = [];
   /** Repositories by name. */
   readonly repositories: Map<string, ServedRepository>;
-  /** Repositories that a client has created, with their visibility. */
+  /** The repositories that clients have created, with their visibility. */
   readonly created = new Map<string, unknown>();
   /** Large files that were uploaded, by SHA-256. */
   readonly uploaded = new Map<string, Buffer>();
@@ -85,7 +85,7 @@ export class HubServer {
   static async start(repositories: Readonly<Record<string, ServedRepository>>): Promise<HubServer> {
     const server = new HubServer(repositories);
     await new Promise<void>((listening) => server.#hub.listen(0, '127.0.0.1', listening));
-    // clients get a different host name for this address, because they may compare hosts without their ports
+    // this server has a different host name, because clients may compare hosts without their ports
     await new Promise<void>((listening) => server.#storage.listen(0, 'localhost', listening));
     return server;
   }
@@ -95,12 +95,12 @@ export class HubServer {
     return `http://127.0.0.1:${(this.#hub.address() as AddressInfo).port}`;
   }
 
-  /** The address of the host of large files. */
+  /** The address of the host that serves large files. */
   get storage(): string {
     return `http://localhost:${(this.#storage.address() as AddressInfo).port}`;
   }
 
-  /** The commit of a repository: a hash of its files. */
+  /** Returns the commit of a repository, which is a hash of its files. */
   hashCommit(name: string): string {
     const { files } = this.repositories.get(name)!;
     const parts = Object.entries(files).map(
@@ -178,7 +178,7 @@ export class HubServer {
     else this.#resolve(call, { name, file: decodeURIComponent(file![3]!) });
   }
 
-  /** Returns true if the request may read the repository; if not, sends a refusal. */
+  /** Returns true if the request may read the repository; otherwise sends a refusal and returns false. */
   #isOpen(call: Call, { access = 'public', movedTo }: ServedRepository): boolean {
     const { authorization } = call.request.headers;
     if (authorization !== undefined && authorization !== `Bearer ${servedToken}`) {
@@ -315,7 +315,7 @@ interface Call {
   readonly fault: Fault | undefined;
 }
 
-/** Returns true if the request may change repositories; if not, sends a refusal. */
+/** Returns true if the request may change repositories; otherwise sends a refusal and returns false. */
 function isOwner(call: Call): boolean {
   const { authorization } = call.request.headers;
   if (authorization === `Bearer ${servedToken}`) return true;
@@ -350,7 +350,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Sends a file, or the requested range of it. */
+/** Sends a whole file, or the range that was requested. */
 function sendBytes(
   whole: Buffer,
   {
@@ -371,7 +371,7 @@ function sendBytes(
   const last = asked?.[2] === undefined || asked[2] === '' ? whole.length - 1 : Number(asked[2]);
   const part = whole.subarray(first, last + 1);
   const sent = fault?.changesBytes === true ? Buffer.from(part.map((byte) => byte ^ 1)) : part;
-  // the Hub also compresses texts, so the length of the answer differs from the length of the file
+  // like the Hub, compresses text files, so that the answer's length differs from the file's length
   const isZipped =
     asked == null && /gzip/.test(`${request.headers['accept-encoding'] ?? ''}`) && whole.length < 4096;
   const coded = isZipped ? gzipSync(sent) : sent;

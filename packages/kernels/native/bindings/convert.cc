@@ -12,7 +12,7 @@ bool wrong(const Napi::CallbackInfo& info, size_t index, const char* expected) {
   return false;
 }
 
-// Keeps the array as long as the environment exists, because functions store the address of its data.
+// Keeps the array alive as long as the environment, because functions store the address of its data.
 using CallNumbers = Napi::Reference<Napi::Float64Array>;
 
 }  // namespace
@@ -80,8 +80,8 @@ bool read_pointer(const Napi::CallbackInfo& info, size_t index, void** pointer) 
 bool read_bytes(const Napi::CallbackInfo& info, size_t index, uint8_t** data, size_t* bytes) {
   if (index >= info.Length() || !info[index].IsTypedArray()) return wrong(info, index, "a typed array");
   const Napi::TypedArray array = info[index].As<Napi::TypedArray>();
-  // the address is not read from the array's ArrayBuffer, because an array whose memory is shared between
-  // threads has no ArrayBuffer
+  // the address is not read from the array's ArrayBuffer, because an array whose memory threads share has no
+  // ArrayBuffer
   void* first = nullptr;
   if (napi_get_typedarray_info(info.Env(), array, nullptr, nullptr, &first, nullptr, nullptr) != napi_ok) {
     return wrong(info, index, "a typed array");

@@ -25,8 +25,8 @@ Napi::Object to_object(Napi::Env env, const CudaProbe& probe) {
   return result;
 }
 
-// Reads the options of `open`. Returns false with a pending MTL_ARGUMENT exception if an option is missing or
-// has another type.
+// Reads the options of `open`. If an option is missing or has the wrong type, leaves a pending MTL_ARGUMENT
+// exception and returns false.
 bool read_options(const Napi::CallbackInfo& info, std::string* path, int32_t* device, std::string* candidates,
                   bool* allow_tf32) {
   const auto wrong = [&](const char* what) {
@@ -63,8 +63,8 @@ Napi::Value probe(const Napi::CallbackInfo& info) {
   return to_object(info.Env(), found);
 }
 
-// Arguments: ({libraryPath, deviceIndex, cublasLtCandidates, allowTf32}); candidates: one path or name per
-// line
+// Arguments: ({libraryPath, deviceIndex, cublasLtCandidates, allowTf32}). The candidates are one path or name
+// per line.
 Napi::Value open(const Napi::CallbackInfo& info) {
   std::string path, candidates;
   int32_t device;
@@ -101,8 +101,8 @@ Napi::Value streams(const Napi::CallbackInfo& info) {
   return result;
 }
 
-// Arguments: (tensor). Returns the largest power of two, up to 256, that divides the tensor's address, also
-// on devices without memory.
+// Arguments: (tensor). Returns the largest power of two, up to 256, that divides the tensor's address. Also
+// works on devices without memory.
 Napi::Value alignment_of(const Napi::CallbackInfo& info) {
   TensorHandle handle;
   if (!read_handle(info, 0, &handle)) return {};

@@ -1,4 +1,4 @@
-// Exports functions for the threads and instruction sets of the host, and for the memory of a device.
+// Exports functions for the host's threads and instruction sets, and for the memory of a device.
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/instruction_sets.h"
 #include "backends/cpu/onednn.h"

@@ -1,6 +1,6 @@
 // Exports supportsGraphs, createGraphMemory, destroyGraphMemory, enterGraphMemory, leaveGraphMemory,
 // beginCapture, endCapture, launchGraph, destroyGraph and refuseInGraph, which call core/graphs.h and
-// core/graph_recording.h. The first argument of each is the device's number.
+// core/graph_recording.h. The first argument of each function is the device's DeviceKind, as a number.
 #include "bindings/convert.h"
 #include "core/graph_recording.h"
 
@@ -89,7 +89,7 @@ void destroy(const Napi::CallbackInfo& info) {
   }
 }
 
-// Arguments: (device, name of the call that a graph cannot contain)
+// Arguments: (device, name of the call that a graph cannot contain). Throws if a graph is being recorded.
 void refuse_in_graph(const Napi::CallbackInfo& info) {
   double device;
   if (!read_number(info, 0, &device)) return;

@@ -1,12 +1,12 @@
-// Exports transpose, which processes JavaScript arrays that belong to no tensor.
+// Exports transpose, which processes JavaScript arrays that do not belong to a tensor.
 #include "backends/cpu/transpose.h"
 #include "bindings/convert.h"
 
 namespace mtl::bindings {
 namespace {
 
-// Reads an optional Int32Array with an order of `count` numbers; returns false with a pending exception if
-// the argument is invalid.
+// Reads an optional Int32Array that contains an order of `count` indices. If the argument is invalid, leaves
+// a pending exception and returns false.
 bool read_order(const Napi::CallbackInfo& info, size_t index, int64_t count, const int32_t** order) {
   *order = nullptr;
   if (info.Length() <= index || info[index].IsUndefined()) return true;
@@ -26,8 +26,8 @@ bool is_aligned(const uint8_t* data, int element_bytes) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(element_bytes) == 0;
 }
 
-// Arguments: (target, source, number of rows and of columns of the source, bytes of an element, order of rows
-// or undefined, order of columns or undefined)
+// Arguments: (target, source, the source's number of rows, its number of columns, bytes per element, order of
+// rows or undefined, order of columns or undefined)
 void transpose_array(const Napi::CallbackInfo& info) {
   uint8_t *target, *source;
   size_t target_bytes, source_bytes;

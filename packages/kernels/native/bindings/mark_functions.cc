@@ -1,5 +1,5 @@
 // Exports supportsMarks, markDevice, startRead, readMark, millisecondsBetween and destroyMark, which call
-// core/device_marks.h. The first argument of each is the device's number.
+// core/device_marks.h. The first argument of each function is the device's DeviceKind, as a number.
 #include "bindings/convert.h"
 
 namespace mtl::bindings {

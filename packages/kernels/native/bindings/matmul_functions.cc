@@ -1,5 +1,5 @@
-// Exports setMatmulLibrary, setMatmulChoices, matmulChoices and lastMatmulKernel: which code computes a
-// matmul.
+// Exports setMatmulLibrary, setMatmulChoices, matmulChoices and lastMatmulKernel, which select or report the
+// code that computes a matmul.
 #include <string>
 
 #include "backends/cpu/cpu_backend.h"
@@ -22,8 +22,8 @@ void choose_library(const Napi::CallbackInfo& info) {
   set_matmul_library(chosen);
 }
 
-// Reads argument 0 as a device that has choices: cpu, or cuda, whose library is then not null. Returns false
-// with a pending exception for another device and for one that is not open.
+// Reads argument 0, which must be a device that has choices: cpu, or an open device cuda, whose library is
+// stored in `cuda` (null for cpu). Otherwise, leaves a pending exception and returns false.
 bool read_chooser(const Napi::CallbackInfo& info, const CudaLibrary** cuda) {
   double device;
   if (!read_number(info, 0, &device)) return false;
@@ -36,7 +36,7 @@ bool read_chooser(const Napi::CallbackInfo& info, const CudaLibrary** cuda) {
   return false;
 }
 
-// Arguments: (device, one choice per line, whether problems without a choice are timed)
+// Arguments: (device, one choice per line, true to time problems without a choice)
 void set_choices(const Napi::CallbackInfo& info) {
   const CudaLibrary* cuda;
   if (!read_chooser(info, &cuda)) return;
@@ -58,7 +58,8 @@ Napi::Value get_choices(const Napi::CallbackInfo& info) {
   return Napi::String::New(info.Env(), cuda == nullptr ? cpu_matmul_choices() : std::string(cuda->matmul_choices()));
 }
 
-// Returns the name of the way that computed the last matmul on device cpu; undefined before the first.
+// Returns the name of the way in which the last matmul on device cpu was computed; undefined before the first
+// matmul.
 Napi::Value last_kernel(const Napi::CallbackInfo& info) {
   const int way = last_cpu_matmul_way();
   return way < 0 ? info.Env().Undefined() : Napi::String::New(info.Env(), kMatmulWayNames[way]);

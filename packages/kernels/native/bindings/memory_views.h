@@ -1,4 +1,4 @@
-// Views with which JavaScript accesses native memory without a copy. In the native addon, each view has an
+// Views through which JavaScript accesses native memory without a copy. In the native addon, each view has an
 // ArrayBuffer that refers to the memory. In WebAssembly, all views use the ArrayBuffer of the module's
 // memory.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace mtl::bindings {
 
-// Returns a view of `bytes` of memory, which the caller keeps until end_view.
+// Returns a view of `bytes` bytes of memory. The caller must keep the memory until end_view.
 inline Napi::Value view_memory(Napi::Env env, void* data, size_t bytes) {
 #if defined(__wasm__)
   napi_value view = nullptr;
@@ -21,8 +21,8 @@ inline Napi::Value view_memory(Napi::Env env, void* data, size_t bytes) {
 #endif
 }
 
-// Returns an array of numbers that JavaScript and native code share, with its memory. The memory exists as
-// long as the array. In WebAssembly, it exists as long as the module.
+// Returns an array of numbers that JavaScript and native code share, and its memory. The memory exists as
+// long as the array or, in WebAssembly, as long as the module.
 inline Napi::Float64Array create_shared_numbers(Napi::Env env, size_t count, double** memory) {
 #if defined(__wasm__)
   *memory = new double[count]();
@@ -36,7 +36,7 @@ inline Napi::Float64Array create_shared_numbers(Napi::Env env, size_t count, dou
 #endif
 }
 
-// Detaches the view, so that JavaScript can no longer access the memory through it. In WebAssembly a view
+// Detaches the view, so that JavaScript can no longer access the memory through it. In WebAssembly, a view
 // cannot be detached, but late writes stay within the module's memory.
 inline void end_view([[maybe_unused]] Napi::Value view) {
 #if !defined(__wasm__)

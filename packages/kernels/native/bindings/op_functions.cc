@@ -6,8 +6,8 @@
 namespace mtl::bindings {
 namespace {
 
-// Arguments: (operation). The call numbers contain the handles of all tensors of its schema, then all
-// attributes.
+// Arguments: (operation). The call numbers contain the handles of all tensors in the operation's schema,
+// followed by all attributes.
 void run(const Napi::CallbackInfo& info) {
   double op;
   if (!read_number(info, 0, &op)) return;

@@ -47,7 +47,7 @@ Napi::Value view(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), static_cast<double>(handle));
 }
 
-// Creates a strided view. The call numbers contain the shape, then the strides.
+// Creates a strided view. The call numbers contain the shape, followed by the strides.
 Napi::Value strided_view(const Napi::CallbackInfo& info) {
   TensorHandle base, handle;
   int64_t offset, shape[kMaxRank], strides[kMaxRank];
@@ -74,7 +74,7 @@ void release(const Napi::CallbackInfo& info) {
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
-// Reads the tensor in argument 0 and the typed array in argument 1, which must have the same number of bytes.
+// Reads the tensor in argument 0 and the typed array in argument 1, which must have the same size in bytes.
 bool read_transfer(const Napi::CallbackInfo& info, TensorRecord* record, uint8_t** data, size_t* bytes) {
   TensorHandle handle;
   if (!read_handle(info, 0, &handle) || !read_bytes(info, 1, data, bytes)) return false;
@@ -107,8 +107,8 @@ void read(const Napi::CallbackInfo& info) {
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
-// Returns a view of the memory of a host tensor, which is valid until takeBack: the caller keeps the tensor
-// until then.
+// Returns a view of a host tensor's memory. The view is valid until takeBack, and the caller must keep the
+// tensor until then.
 Napi::Value lend(const Napi::CallbackInfo& info) {
   TensorHandle handle;
   TensorRecord record;
@@ -159,8 +159,8 @@ int resolve_for_addons(uint64_t handle, MtlTensorMemory* memory) {
   return 0;
 }
 
-// Retains the memory of a tensor for another addon. Like a view, it counts as a live tensor, so that
-// unreleased memory shows as a leak.
+// Retains a tensor's memory for a separate addon. Like a view, it counts as a live tensor, so that unreleased
+// memory shows as a leak.
 int retain_for_addons(uint64_t handle, MtlTensorMemory* memory, uint64_t* hold) {
   if (resolve_for_addons(handle, memory) != 0) return -1;
   const int64_t shape[] = {static_cast<int64_t>(memory->bytes / size_of(static_cast<DType>(memory->dtype)))};

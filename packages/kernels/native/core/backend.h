@@ -1,8 +1,8 @@
-// The interface that every device implements. Five backends exist: `cpu` (vectorised, threaded), `reference`
-// (naive, same host memory, the oracle), `cuda` (a separate shared library that returns such a table,
-// backends/cuda/cuda_library.h), `meta` and `meta-cuda` (without memory and values: they count memory and
-// FLOPs as `cpu` and `cuda` do). The table has a version and consists of plain data and plain functions, so
-// that it can cross a C ABI.
+// The interface that every device implements. There are five backends: `cpu` (vectorised, threaded),
+// `reference` (naive, same host memory, the oracle for tests), `cuda` (a separate shared library that returns
+// such a table, see backends/cuda/cuda_library.h), `meta` and `meta-cuda` (without memory and values: they
+// count memory and FLOPs as `cpu` and `cuda` do). The table has a version and consists of plain data and
+// plain functions, so that it can cross a C ABI.
 #pragma once
 
 #include "core/caching_allocator.h"
@@ -14,7 +14,7 @@ namespace mtl {
 
 constexpr int kBackendAbiVersion = 5;
 
-// The numbers are shared with TypeScript (src/device.ts).
+// The values are shared with TypeScript (src/device.ts).
 enum class DeviceKind : int32_t { kCpu = 0, kReference = 1, kCuda = 2, kMeta = 3, kMetaCuda = 4 };
 constexpr int kNumDeviceKinds = 5;
 
@@ -38,21 +38,22 @@ struct Backend {
   // Waits for everything enqueued so far.
   Status (*synchronize)();
 
-  // The kernel of an op on this device; null if the device has no kernel for the op.
+  // Returns this device's kernel for an op, or null if there is none.
   KernelFunction (*find_kernel)(const char* op);
 
-  // Marks work enqueued from here to the matching pop for profilers; null if no profiler is attached.
+  // Marks the work that is enqueued from here to the matching pop, for profilers. Null if no profiler is
+  // attached.
   void (*push_range)(const char* name) = nullptr;
   void (*pop_range)() = nullptr;
 
-  // The functions that record graphs; null if work cannot be recorded.
+  // The functions for recording graphs; null if the device's work cannot be recorded.
   const GraphFunctions* graphs = nullptr;
 
-  // The functions for marks; null if every call finishes its work before returning.
+  // The functions for marks; null if every call on the device finishes its work before returning.
   const MarkFunctions* marks = nullptr;
 };
 
-// The backend of a device; null if it is not loaded.
+// Returns a device's backend, or null if it is not loaded.
 const Backend* backend_of(DeviceKind kind);
 
 }  // namespace mtl

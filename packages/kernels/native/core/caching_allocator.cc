@@ -14,8 +14,8 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace
 
-// Small blocks are multiples of 64 bytes. Larger sizes are rounded up to a multiple of an eighth of their
-// power of two, so that nearly equal sizes share blocks and at most an eighth is wasted.
+// Small sizes are rounded up to a multiple of 64 bytes. Larger sizes are rounded up to a multiple of an
+// eighth of their power of two, so that nearly equal sizes share blocks and at most an eighth is wasted.
 size_t CachingAllocator::block_size(size_t bytes) {
   if (bytes <= 4096) return round_up(bytes == 0 ? 1 : bytes, kAlignment);
   if (bytes >= kHugePage * 8) return round_up(bytes, kHugePage);
@@ -24,7 +24,7 @@ size_t CachingAllocator::block_size(size_t bytes) {
 }
 
 Status CachingAllocator::allocate(uint64_t bytes, void** data) {
-  // pointers of 32 bits address less than shapes describe, and sizes are rounded up below
+  // 32-bit pointers address fewer bytes than shapes can describe, and sizes are rounded up below
   if (bytes > PTRDIFF_MAX) {
     return error_status("MTL_OUT_OF_MEMORY", "no block of memory has %llu bytes", static_cast<unsigned long long>(bytes));
   }
@@ -35,8 +35,8 @@ Status CachingAllocator::allocate(uint64_t bytes, void** data) {
                         static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(limit_),
                         static_cast<unsigned long long>(statistics_.bytes_in_use));
   }
-  // A cached block may be up to an eighth larger than requested. It counts with the requested size, so that
-  // the bytes in use do not depend on earlier allocations.
+  // A cached block may be up to an eighth larger than requested. It is counted with the requested size, so
+  // that the bytes in use do not depend on earlier allocations.
   const auto found = cached_.lower_bound(size);
   size_t granted = size;
   if (found != cached_.end() && found->first <= size + size / 8) {
@@ -112,7 +112,8 @@ void CachingAllocator::set_limit(uint64_t bytes) {
 }
 
 CachingAllocator& host_allocator() {
-  // The allocator is never destroyed: tensors may outlive static destruction at process exit.
+  // The allocator is never destroyed, because tensors may still exist after static destruction at process
+  // exit.
   static CachingAllocator* allocator = new CachingAllocator({reserve_memory, give_memory_back, true});
   return *allocator;
 }

@@ -1,5 +1,5 @@
-// Aligned memory that is cached for reuse, because a training step requests the same sizes again and again,
-// and page faults are expensive. Counts bytes in use, their peak, and bytes reserved.
+// Allocates aligned memory and caches it for reuse, because a training step requests the same sizes again and
+// again, and page faults are expensive. Counts the bytes in use, their peak, and the bytes reserved.
 #pragma once
 
 #include <cstddef>
@@ -30,17 +30,17 @@ class CachingAllocator {
  public:
   explicit CachingAllocator(const BlockSource& source) : source_(source) {}
 
-  // Allocates at least `bytes` bytes with an alignment of 64 bytes (zero bytes also take a block). Contents
-  // are undefined.
+  // Allocates at least `bytes` bytes with an alignment of 64 bytes (a request for zero bytes also takes a
+  // block). The contents are undefined.
   Status allocate(uint64_t bytes, void** data);
-  // Releases memory of this allocator; null is ignored.
+  // Releases memory that this allocator has allocated. Null is ignored.
   void release(void* data);
   // Returns cached blocks to the system.
   void trim();
   MemoryStatistics statistics();
   void reset_peak();
-  // Rejects allocations beyond `bytes` in use (0: no limit), so that exhausted memory causes an error instead
-  // of killing the process.
+  // Rejects allocations that would exceed `bytes` bytes in use (0 means no limit), so that exhausted memory
+  // causes an error instead of killing the process.
   void set_limit(uint64_t bytes);
 
  private:
@@ -64,10 +64,10 @@ class CachingAllocator {
   uint64_t limit_ = 0;
 };
 
-// The allocator of host memory, shared by the CPU backend and the reference backend.
+// The allocator for host memory, which the CPU backend and the reference backend share.
 CachingAllocator& host_allocator();
 
-// Scratch memory for the length of a scope; `data` is null if the allocation failed.
+// Scratch memory that exists as long as its scope. `data` is null if the allocation failed.
 class Scratch {
  public:
   explicit Scratch(uint64_t bytes);

@@ -17,7 +17,7 @@ Status DeviceMemory::allocate(size_t bytes, void** data) {
 }
 
 void DeviceMemory::release(void* data) {
-  // graph memories are searched first, because the first block of a graph's segment has the same address as
+  // graph memories are searched first, because the first block in a graph's segment has the same address as
   // the segment itself, which is a block of the device's memory
   if (!graphs_.release(data)) arena_.release(data);
 }

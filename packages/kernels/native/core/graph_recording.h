@@ -1,4 +1,4 @@
-// Recording and launching graphs on any device: each launch counts the FLOPs of the recorded operations;
+// Recording and launching graphs on any device. Each launch counts the FLOPs of the recorded operations;
 // recording itself counts nothing.
 #pragma once
 
@@ -6,16 +6,16 @@
 
 namespace mtl {
 
-// The results of a recording: the device's graph and the FLOPs of its operations.
+// The result of a recording: the device's graph, and the FLOPs of its operations.
 struct RecordedGraph {
   void* graph;
   double flops;
 };
 
-// Starts recording a graph. Returns MTL_CAPTURE if the calling thread is already recording a graph on any
-// device.
+// Starts recording a graph. Returns MTL_CAPTURE if the calling thread is already recording a graph, on this
+// or any other device.
 Status begin_recording(const GraphFunctions& graphs);
-// Ends the recording, which is discarded if `recorded` is null.
+// Ends the recording. If `recorded` is null, the recording is discarded.
 Status end_recording(const GraphFunctions& graphs, RecordedGraph** recorded);
 Status launch_recorded(const GraphFunctions& graphs, const RecordedGraph& recorded);
 void destroy_recorded(const GraphFunctions& graphs, RecordedGraph* recorded);

@@ -81,7 +81,7 @@ Status expect_contiguous(const TensorView& view) {
                       "the operations that Tensor.strided lists take strided views");
 }
 
-// Returns the number of elements from a tensor's first element to its last element in memory.
+// Returns the distance in memory from a tensor's first element to the end of its last element, in elements.
 int64_t reachable_elements(const TensorView& view) {
   if (!view.is_strided) return view.size();
   if (view.size() == 0) return 0;

@@ -1,7 +1,7 @@
 // Tensors for JavaScript. A handle is an index with a generation, so that using a handle after dispose() is
-// an error instead of an access to another tensor's memory. Views share storage, which is freed with the last
-// view. JavaScript threads use this table only through bindings/. Worker threads share the process, so one
-// lock guards the table.
+// an error instead of an access to a different tensor's memory. Views share storage, which is freed when the
+// last view is released. JavaScript threads use this table only through bindings/. Worker threads share the
+// process, so one lock guards the table.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct TensorRecord {
 };
 
 Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int rank, TensorHandle* handle);
-// Creates a view of `size(shape)` elements from element `offset` on, which shares the storage of `base`.
+// Creates a view of the `size(shape)` elements from element `offset` on. It shares the storage of `base`.
 Status create_view(TensorHandle base, int64_t offset, const int64_t* shape, int rank, TensorHandle* handle);
 // Creates a view from element `offset` on. Along dimension `dim`, neighbouring elements are `strides[dim]`
 // elements apart. Fails with MTL_SHAPE if the view exceeds the base.
@@ -27,11 +27,11 @@ Status create_strided_view(TensorHandle base, int64_t offset, const int64_t* sha
 Status release_tensor(TensorHandle handle);
 // Looks up a contiguous tensor. Fails with MTL_SHAPE for a strided view.
 Status resolve_tensor(TensorHandle handle, TensorRecord* record);
-// Looks up a tensor, which may be a strided view. For code that uses strides.
+// Looks up a tensor, which may be a strided view. Only for code that uses strides.
 Status resolve_view(TensorHandle handle, TensorRecord* record);
 uint64_t num_live_tensors();
 
-// Fills new floating-point tensors with NaN and other tensors with 0xff, to detect kernels that read
+// Fills new floating-point tensors with NaN and all other new tensors with 0xff, to detect kernels that read
 // uninitialized outputs.
 void set_poison(bool enabled);
 

@@ -1,4 +1,4 @@
-// Functions that run on the host and in CUDA kernels.
+// Marks functions that run both on the host and in CUDA kernels.
 #pragma once
 
 #if defined(__CUDACC__)

@@ -49,7 +49,7 @@ Status MemoryArena::add_segment(size_t size, int pool, Blocks::iterator* block) 
   void* data = nullptr;
   Status status = source_.reserve(segment, &data);
   if (!status.ok()) {
-    // releasing cached segments may help, and a smaller segment may still fit
+    // the request may still succeed after cached segments have been released, or with a smaller segment
     discard(status);
     if (!source_.keeps_segments) trim_locked();
     segment = round_up(size, kSmallSegment);
@@ -69,7 +69,7 @@ Status MemoryArena::add_segment(size_t size, int pool, Blocks::iterator* block) 
   return ok_status();
 }
 
-// Splits off the unused rest of a block, unless the rest is too small for other requests of the pool.
+// Splits off the unused rest of a block, unless the rest is too small for further requests in its pool.
 void MemoryArena::split(Blocks::iterator block, size_t size) {
   const size_t rest = block->second.size - size;
   const size_t least = block->second.pool == kSmall ? kGranularity : kLargestSmall;

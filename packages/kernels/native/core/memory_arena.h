@@ -3,8 +3,8 @@
 // once. Allocation is best fit. Small blocks have separate segments, so that long-lived small blocks do not
 // fragment the large segments.
 //
-// Reuse is stream-ordered: a released block may be reused while kernels that use the block are in flight,
-// because its next use is enqueued after these kernels in the same stream. Users in another stream must keep
+// Reuse is stream-ordered: a released block may be reused while kernels that use it are in flight, because
+// its next use is enqueued after these kernels in the same stream. Users in a different stream must keep
 // their memory until an event signals completion.
 //
 // The code is independent of CUDA: device meta-cuda counts memory with it, over addresses without memory.
@@ -22,13 +22,13 @@ namespace mtl {
 
 class MemoryArena {
  public:
-  // The source of segments. `reserve` fails with MTL_OUT_OF_MEMORY when memory is exhausted.
+  // Where segments come from. `reserve` fails with MTL_OUT_OF_MEMORY when memory is exhausted.
   struct Source {
     std::function<Status(size_t bytes, void** data)> reserve;
     std::function<void(void* data)> give_back;
     // True if unused segments must be kept even when memory is short, because graphs contain their addresses.
     bool keeps_segments = false;
-    // Returns true if segments may be returned now. An empty function means that segments may always be
+    // Returns true if segments may be returned now. If the function is empty, segments may always be
     // returned.
     std::function<bool()> may_give_back = nullptr;
     bool is_memory = true;  // false for addresses that only model memory, so that it can be counted
@@ -36,16 +36,16 @@ class MemoryArena {
 
   explicit MemoryArena(Source source) : source_(std::move(source)) {}
 
-  // Allocates at least `bytes` bytes with an alignment of 512 bytes (zero bytes also take a block). Contents
-  // are undefined.
+  // Allocates at least `bytes` bytes with an alignment of 512 bytes (a request for zero bytes also takes a
+  // block). The contents are undefined.
   Status allocate(size_t bytes, void** data);
   // Releases a block. Returns false for null and for addresses that are not allocated blocks of this arena.
   bool release(void* data);
-  // Returns segments without allocated blocks to the source, if the source allows this now.
+  // Returns segments without allocated blocks to the source, if the source currently allows this.
   void trim();
   MemoryStatistics statistics();
   void reset_peak();
-  // Rejects allocations beyond `bytes` in use (0: no limit).
+  // Rejects allocations that would exceed `bytes` bytes in use (0 means no limit).
   void set_limit(uint64_t bytes);
   bool is_memory() const { return source_.is_memory; }
 

@@ -1,5 +1,6 @@
-// Marks bytes that belong to no allocation (the rest of a block, and cached blocks) for AddressSanitizer.
-// Without marks, reuse would hide every overrun and every use after release. No-ops in other builds.
+// Marks bytes that do not belong to any allocation (the rest of a block, and cached blocks) for
+// AddressSanitizer. Without these marks, reuse would hide every overrun and every use after release. In
+// builds without AddressSanitizer, the functions do nothing.
 #pragma once
 
 #include <cstddef>

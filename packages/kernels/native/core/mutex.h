@@ -1,4 +1,4 @@
-// The lock that guards state which several JavaScript threads may use at once.
+// A lock for state that several JavaScript threads may use at the same time.
 #pragma once
 
 #if !defined(__wasm__)
@@ -8,8 +8,8 @@
 namespace mtl {
 
 #if defined(__wasm__)
-// a WebAssembly instance belongs to a single JavaScript thread, and the threads of its pool run only kernels,
-// which take no lock; so no lock is needed
+// no lock is needed here: a WebAssembly instance belongs to a single JavaScript thread, and the threads in
+// its pool run only kernels, which take no lock
 class Mutex {};
 class MutexLock {
  public:

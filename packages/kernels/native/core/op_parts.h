@@ -1,4 +1,4 @@
-// Runs an operation as a sequence of other operations, on devices without a fused kernel for it.
+// Runs an operation as a sequence of component operations, on devices that have no fused kernel for it.
 #pragma once
 
 #include <initializer_list>
@@ -7,7 +7,7 @@
 
 namespace mtl {
 
-// Returns a device's kernel of an op; null if there is none.
+// Returns a device's kernel for an op, or null if there is none.
 using FindKernel = KernelFunction (*)(const char* op);
 
 struct OpPart {

@@ -15,7 +15,7 @@ std::deque<OpEntry>& entries() {
 }
 
 // The entries by name. Every call of an operation looks up its kernel after the previous kernel has evicted
-// the entries from the caches. A map touches few entries, whereas a scan would touch all.
+// the entries from the caches. A map touches only a few entries, whereas a scan would touch all entries.
 std::unordered_map<std::string_view, OpEntry*>& entries_by_name() {
   static std::unordered_map<std::string_view, OpEntry*> all;
   return all;

@@ -1,4 +1,4 @@
-// The registry of operations: ops/<op>.cc registers the contract of an op, backends/<backend>/<op>.cc its
+// The registry of operations: ops/<op>.cc registers an op's contract, and backends/<backend>/<op>.cc its
 // kernels. There is no list and no switch to extend: a new op consists of new files only.
 #pragma once
 
@@ -25,7 +25,7 @@ struct OpSchema {
 int num_tensors(const OpSchema& schema);
 int num_attributes(const OpSchema& schema);
 
-// Returns the bits of OpSchema::strided for these tensors.
+// Returns the bits in OpSchema::strided for the given tensors.
 template <typename... Tensors>
 constexpr uint32_t strided_tensors(Tensors... tensors) {
   return ((uint32_t{1} << tensors) | ...);

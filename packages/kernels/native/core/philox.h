@@ -1,6 +1,6 @@
 // Philox 4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") and the mapping of
-// tensor elements to its counters, which makes random values depend only on global coordinates, never on the
-// layout.
+// tensor elements to its counters. With this mapping, random values depend only on global coordinates, never
+// on the parallel layout.
 //
 //   key      = (key low, key high): 64 bits derived from the seed and the logical name of the site
 //   counter  = (column counter, row, sample low, sample high | head << 16)
@@ -60,7 +60,7 @@ MTL_HOST_DEVICE static inline uint32_t philox_sample_high(int64_t sample, int64_
   return (static_cast<uint32_t>(static_cast<uint64_t>(sample) >> 32) & 0xffffu) | static_cast<uint32_t>(head) << 16;
 }
 
-// Returns the 32 random bits of an element. The element is dropped if its bits are below
+// Returns an element's 32 random bits. The element is dropped if these bits are below
 // dropout_threshold(probability).
 MTL_HOST_DEVICE static inline uint32_t philox_element(PhiloxKey key, int64_t column, int64_t row, int64_t sample, int64_t head) {
   return philox(key, philox_column_counter(column), static_cast<uint32_t>(row), philox_sample_low(sample),

@@ -1,4 +1,4 @@
-// Calls of kernels that are recorded and run later, in order, for devices that run kernels at once.
+// Records calls of kernels and later runs them in order, for devices that otherwise run kernels at once.
 #pragma once
 
 #include <vector>
@@ -11,10 +11,10 @@ struct Backend;
 
 class RecordedCalls {
  public:
-  // Keeps a validated call, with a copy of its operands.
+  // Records a validated call, with a copy of its operands.
   void add(const OpCall& call, KernelFunction kernel);
   void add_fill(void* data, uint8_t value, size_t bytes);
-  // Runs all calls. Stops at the first error.
+  // Runs all recorded calls. Stops at the first error.
   Status run() const;
 
  private:
@@ -31,10 +31,10 @@ class RecordedCalls {
   std::vector<double> attributes_;
 };
 
-// The calls that the calling thread records for this backend; null if it records none.
+// Returns the calls that the calling thread is recording for `backend`; null if it is not recording.
 RecordedCalls* recorded_calls(const Backend& backend);
-// Makes the calling thread record calls of this backend in `calls`, until this function is called again. null
-// ends the recording.
+// Makes the calling thread record the calls of `backend` in `calls`, until this function is called again. A
+// null for `calls` ends the recording.
 void record_calls(const Backend& backend, RecordedCalls* calls);
 
 }  // namespace mtl

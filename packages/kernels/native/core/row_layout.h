@@ -1,4 +1,4 @@
-// Finds the rows (last dimensions) of a contiguous tensor or a strided view in memory.
+// Finds in memory the rows (last dimensions) of a contiguous tensor or a strided view.
 #pragma once
 
 #include "core/host_device.h"
@@ -13,11 +13,11 @@ struct RowLayout {
   int64_t shape[kMaxRank], strides[kMaxRank];
 };
 
-// Returns the layout of a tensor that `expect_whole_rows` accepts.
+// Returns the layout of a tensor's rows. `expect_whole_rows` must accept the tensor.
 RowLayout row_layout_of(const TensorView& tensor);
 
-// Returns the index of a row's first element. Rows are numbered as in a contiguous tensor. Row numbers are
-// divided in 32 bits, because divisions of 64 bits are slow on GPUs.
+// Returns the index of a row's first element. Rows have the same indices as in a contiguous tensor. Row
+// indices are divided as 32-bit integers, because 64-bit divisions are slow on GPUs.
 MTL_HOST_DEVICE static inline int64_t row_start(const RowLayout& layout, int64_t row) {
   int64_t start = 0;
   for (int dim = 0; dim + 1 < layout.rank; ++dim) {

@@ -13,16 +13,16 @@
 namespace mtl {
 namespace {
 
-// FLOPs are counted for each thread, because worker threads that share the process are separate ranks.
+// FLOPs are counted per thread, because worker threads that share the process are separate ranks.
 thread_local double flops_counter = 0.0;
 
-// The statistics of this thread, by op index. They are sized at the first run, after all registrations.
+// This thread's statistics, by op index. The size is set at the first run, after all registrations.
 std::vector<OpStatistics>& statistics() {
   static thread_local std::vector<OpStatistics> all(static_cast<size_t>(num_ops()));
   return all;
 }
 
-// The range of an op's kernel in a profiler's timeline.
+// The range that shows an op's kernel in a profiler's timeline.
 struct Range {
   const Backend& backend;
   Range(const Backend& its_backend, const char* name) : backend(its_backend) {
@@ -41,7 +41,7 @@ double bytes_of(const TensorView* views, int num_views) {
   return bytes;
 }
 
-// Rejects outputs that share memory: kernels write outputs in any order and with any number of threads.
+// Rejects outputs that share memory, because kernels write outputs in any order and on any number of threads.
 Status check_outputs(const OpCall& call, int num_outputs) {
   for (int output = 0; output < num_outputs; ++output) {
     if (!call.has(output)) continue;

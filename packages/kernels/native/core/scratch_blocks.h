@@ -1,6 +1,6 @@
 // The scratch memory that a kernel needs, declared next to the kernel. The declarations for CUDA kernels are
-// in backends/cuda/scratch, which the addon also contains. A kernel allocates the declared blocks, and
-// devices meta and meta-cuda count them.
+// in backends/cuda/scratch, which the addon also contains. A kernel allocates the declared blocks; devices
+// meta and meta-cuda only count them.
 #pragma once
 
 #include "core/op_call.h"
@@ -8,8 +8,8 @@
 
 namespace mtl {
 
-// The blocks that a call of a kernel uses at the same time, in the order of allocation. A block of zero bytes
-// also counts, because the allocator gives it the smallest size.
+// The blocks that a kernel call uses at the same time, in the order in which they are allocated. A block of
+// zero bytes also counts, because the allocator gives it the smallest size.
 struct ScratchBlocks {
   static constexpr int kMost = 8;
   size_t bytes[kMost] = {};
@@ -19,25 +19,25 @@ struct ScratchBlocks {
     if (count < kMost) bytes[count] = to_size(size);
     ++count;
   }
-  // Returns MTL_ARGUMENT if more than kMost blocks were added.
+  // Returns MTL_ARGUMENT if more than kMost blocks have been added.
   Status check(const char* op) const {
     if (count <= kMost) return ok_status();
     return error_status("MTL_ARGUMENT", "%s: declares %d blocks of scratch memory, expected %d at most", op, count, kMost);
   }
 };
 
-// Computes the scratch blocks of a call. Reads only shapes, dtypes, attributes and the alignment of
-// addresses, never the memory of a tensor.
+// Computes the scratch blocks for a call. Reads only shapes, dtypes, attributes and the alignment of
+// addresses, never a tensor's memory.
 using ScratchFunction = Status (*)(const OpCall&, ScratchBlocks*);
 
-// Properties of a GPU on which the scratch memory of CUDA kernels depends, in addition to the call.
+// The properties of a GPU that determine, together with the call, how much scratch memory CUDA kernels need.
 struct GpuProperties {
   int num_multiprocessors = 0;
   int compute_capability = 0;  // 90 for 9.0
 };
 using CudaScratchFunction = Status (*)(const OpCall&, const GpuProperties&, ScratchBlocks*);
 
-// Scratch memory from an allocator, for the duration of a scope.
+// Scratch memory that is taken from an allocator and released at the end of the object's scope.
 class ScratchMemory {
  public:
   using Allocate = Status (*)(size_t bytes, void** data);

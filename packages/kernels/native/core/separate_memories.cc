@@ -5,7 +5,7 @@
 namespace mtl {
 namespace {
 
-// The memory that the calling thread has entered, and its owner; null if the thread has entered none.
+// The memory that the calling thread has entered, and its owner. Both are null if it has entered none.
 struct Entered {
   const SeparateMemories* owner = nullptr;
   MemoryArena* memory = nullptr;

@@ -1,5 +1,6 @@
-// Memories for graphs, separate from other memory of a device: a graph contains the addresses of tensors
-// created during recording, so no other tensor may receive them.
+// Memories for graphs, separate from the rest of a device's memory. They are separate because a graph
+// contains the addresses of tensors that were created during recording, so no other tensor may receive these
+// addresses.
 #pragma once
 
 #include <atomic>
@@ -12,13 +13,14 @@ namespace mtl {
 
 class SeparateMemories {
  public:
-  // `segments` is the source of the memories' segments. The memories do not give segments back, even if
-  // memory is short.
+  // `segments` is where the memories get their segments. They do not give segments back, even if memory is
+  // short.
   explicit SeparateMemories(MemoryArena::Source segments);
 
-  // Returns the memory that the calling thread has entered; null if the thread has entered none of these.
+  // Returns the memory that the calling thread has entered; null if it has not entered any of this object's
+  // memories.
   MemoryArena* entered() const;
-  // Releases a block. Returns false if the block belongs to no memory.
+  // Releases a block. Returns false if the block does not belong to any of the memories.
   bool release(void* data);
 
   MemoryArena* create();

@@ -5,12 +5,12 @@
 namespace mtl {
 namespace {
 
-// From 0 to `count` steps of `stride` bytes each.
+// Any number of steps, from 0 to `count`, of `stride` bytes each.
 struct Steps {
   int64_t stride, count;
 };
 
-// The steps by which every byte of a view (or of two views) is reached from the first byte. After `sort`,
+// The steps by which every byte of a view (or of two views) can be reached from the first byte. After `sort`,
 // larger strides come first.
 struct StepList {
   Steps at[2 * (kMaxRank + 1)];
@@ -31,7 +31,8 @@ struct StepList {
   void sort() {
     std::sort(at, at + size, [](const Steps& left, const Steps& right) { return left.stride > right.stride; });
   }
-  // Returns the distance in bytes from the first to the last byte that the steps from index `first` on reach.
+  // Returns the distance in bytes from the first byte to the last byte that can be reached with the steps
+  // from index `first` on.
   int64_t extent(int first = 0) const {
     int64_t bytes = 0;
     for (int i = first; i < size; ++i) bytes += at[i].stride * at[i].count;
@@ -39,12 +40,12 @@ struct StepList {
   }
 };
 
-// The maximum number of tries in `adds_up`. If dimensions are nested, each takes only a few tries. The limit
-// ends the search for dimensions that are not nested.
+// The maximum number of tries in `adds_up`. If dimensions are nested, each needs only a few tries. The limit
+// ends the search if they are not nested.
 constexpr int kMaxTries = 10000;
 
 // Returns true if `distance` is a sum of steps from index `first` on, each taken any allowed number of times.
-// Also returns true after too many tries.
+// Also returns true if this takes too many tries.
 bool adds_up(const StepList& steps, int first, int64_t distance, int* tries) {
   if (first == steps.size || ++*tries > kMaxTries) return distance == 0 || *tries > kMaxTries;
   const Steps& step = steps.at[first];
@@ -82,13 +83,13 @@ bool overlaps_itself(const TensorView& view) {
 
 bool overlap(const TensorView& left, const TensorView& right) {
   if (left.size() == 0 || right.size() == 0) return false;
-  // as integers, because the views may be of different allocations
+  // the addresses are compared as integers, because the views may belong to different allocations
   const int64_t from = static_cast<int64_t>(reinterpret_cast<uintptr_t>(left.data)),
                 to = static_cast<int64_t>(reinterpret_cast<uintptr_t>(right.data));
   if (to > from + extent_of(left) || from > to + extent_of(right)) return false;
   if (!left.is_strided && !right.is_strided) return true;
-  // the views share a byte if left + steps = right + steps. Steps of the right view are counted backwards
-  // from its end
+  // the views share a byte if left + steps = right + steps, for some steps. The right view's steps are
+  // counted backwards from its end
   StepList steps;
   steps.add_all(left);
   steps.add_all(right);

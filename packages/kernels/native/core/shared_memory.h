@@ -1,4 +1,4 @@
-// Detects elements of views that share memory. The elements that an op writes must not share memory with any
+// Detects elements of views that share memory. An element that an op writes must not share memory with any
 // other element.
 #pragma once
 
@@ -8,11 +8,11 @@ namespace mtl {
 
 // Returns true if two elements of a strided view may share memory. Returns false only if each stride is
 // larger than the extent of all dimensions with smaller strides. The result is therefore also true for some
-// views with interleaved dimensions that share no memory.
+// views whose dimensions are interleaved but which do not share memory.
 bool overlaps_itself(const TensorView& view);
 
-// Returns true if an element of one view may share bytes with an element of the other. Also returns true for
-// unusual strides for which an exact check would take long.
+// Returns true if an element of `left` may share bytes with an element of `right`. Also returns true for
+// unusual strides for which an exact check would take too long.
 bool overlap(const TensorView& left, const TensorView& right);
 
 }  // namespace mtl

@@ -1,5 +1,5 @@
-// The result of every native function that can fail. C++ code here never throws and never aborts. It returns
-// a Status up to bindings/, which converts it to a coded JavaScript error. A Status is plain data, so that it
+// The result of every native function that can fail. The C++ code never throws and never aborts. It returns a
+// Status up to bindings/, which converts it to a coded JavaScript error. A Status is plain data, so that it
 // can cross a C ABI.
 #pragma once
 
@@ -15,7 +15,7 @@ struct [[nodiscard]] Status {
 // Success.
 inline Status ok_status() { return Status{}; }
 
-// Returns a failure with a printf-style message; `code` must be a string literal.
+// Returns a failure with a printf-style message. `code` must be a string literal.
 Status error_status(const char* code, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
 // Frees the message.

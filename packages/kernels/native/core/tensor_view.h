@@ -1,5 +1,5 @@
-// A tensor for kernels: memory on its device, a dtype and a shape. The memory is contiguous, except for
-// operands that the op's schema accepts as strided views. A view is plain data and owns nothing.
+// A tensor as kernels see it: memory on its device, a dtype and a shape. The memory is contiguous, except for
+// operands for which the op's schema accepts strided views. A view is plain data and owns nothing.
 #pragma once
 
 #include "mtl/dtype.h"
@@ -22,7 +22,7 @@ struct TensorView {
     for (int dim = 0; dim < rank; ++dim) count *= shape[dim];
     return count;
   }
-  // Returns the size of dimension `dim`, counted from the end when negative.
+  // Returns the size of dimension `dim`. A negative `dim` counts from the end.
   int64_t dim(int dim) const { return shape[dim < 0 ? rank + dim : dim]; }
   // Returns the distance in elements between neighbouring indices of dimension `dim`.
   int64_t stride(int dim) const {
@@ -32,7 +32,7 @@ struct TensorView {
     for (int inner = dim + 1; inner < rank; ++inner) elements *= shape[inner];
     return elements;
   }
-  // Returns the product of all dimensions but the last: the number of rows of `dim(-1)` elements.
+  // Returns the product of all dimensions except the last, which is the number of rows of `dim(-1)` elements.
   int64_t rows() const { return rank == 0 ? 1 : (dim(-1) == 0 ? 0 : size() / dim(-1)); }
 };
 

@@ -1,21 +1,24 @@
 // adamw: one AdamW step (Loshchilov and Hutter 2019) over all parameters at once, in flat buffers
 //
-//   parameter, firstMoment, secondMoment  [N] float32, updated;  modelParameter? [N] bfloat16 or float16: the rounded copy
-//   gradient  [N] float32; set to zero afterwards when `clearGradient`, which saves a pass over memory
-//   scalars   [5] float32 on the device, because they change every step and some are computed there: learning rate,
-//             1 - beta1^t, 1 - beta2^t, the factor on the gradient (clipping and loss scale together), and 0
-//             if the update is skipped (a gradient was not finite); the gradient is cleared in any case
-//   segments  [M, 2] int64: the end (exclusive) of each parameter in the buffers, ascending, and whether it decays
+//   parameter, firstMoment, secondMoment  [N] float32, updated;  modelParameter? [N] bfloat16 or float16: the
+//   rounded copy
+//   gradient  [N] float32; set to zero afterwards if `clearGradient`, which saves a pass over memory
+//   scalars   [5] float32 on the device, because they change every step and some are computed there: learning
+//             rate, 1 - beta1^t, 1 - beta2^t, the factor on the gradient (clipping and loss scale together),
+//             and 0 if the update is skipped (a gradient was not finite); the gradient is cleared in any case
+//   segments  [M, 2] int64: the end (exclusive) of each parameter in the buffers, ascending, and 1 if
+//             weight decay applies to it
 //
-//   p -= lr * weightDecay * p;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
+//   p -= lr * weightDecay * p;  m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g^2
 //   p -= lr * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
 //
 // adamw_scalars: computes the scalars of adamw from the gradients' sum of squares, without a copy to the host
 //
 //   scalars [5] float32, gradientNorm [1] float64;  squares [1] float64, of gradients multiplied by lossScale
 //
-//   gradientNorm = sqrt(squares) / lossScale;  the factor is min(1, clipGrad / (gradientNorm + 1e-6)) / lossScale as in
-//   Megatron and PyTorch, 1 / lossScale where clipGrad is 0; a norm that is not finite skips the update
+//   gradientNorm = sqrt(squares) / lossScale;  the factor is min(1, clipGrad / (gradientNorm + 1e-6)) /
+//   lossScale as in Megatron and PyTorch, or 1 / lossScale if clipGrad is 0; a norm that is not finite skips
+//   the update
 #include "core/validation.h"
 #include "ops/adamw.h"
 

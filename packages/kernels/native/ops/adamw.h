@@ -1,4 +1,4 @@
-// The operands of the AdamW ops by name; the contract is in adamw.cc.
+// Names for the operand indices of the AdamW ops. The contract is in adamw.cc.
 #pragma once
 
 namespace mtl {

@@ -1,8 +1,8 @@
 // append_to_cache: appends the keys and values of new positions to a cache, for generation.
 //
-//   Q new positions, B batch, G groups of heads, D head size of keys, E of values, M the capacity of the
-//   caches in positions
-//   keyCache [B, G, M, D], valueCache [B, G, M, E]; positions other than the new ones stay as they are
+//   Q new positions, B batch size, G groups of heads, D head size of keys, E head size of values, M the
+//   capacity of the caches in positions
+//   keyCache [B, G, M, D], valueCache [B, G, M, E]; all positions except the new ones stay unchanged
 //   key [Q, B, G, D], value [Q, B, G, E]; may be strided views with contiguous heads
 //   position: the number of positions already cached. The Q new positions are stored from there on.
 #include "ops/append_to_cache.h"

@@ -1,44 +1,45 @@
-// attention_forward: output = dropout(softmax(cap(scale q k^T) + mask)) v, flash attention: no S x K matrix
-// is ever stored.
-// attention_backward: the gradients of query, key and value, with the probabilities recomputed from logSumExp
+// attention_forward: output = dropout(softmax(cap(scale * q @ k^T) + mask)) @ v, as flash attention: no
+// S x K matrix is ever stored.
+// attention_backward: the gradients of query, key and value. The probabilities are recomputed from logSumExp
 // (Dao et al. 2022, 2023).
 //
-//   S query positions, K key positions, B micro-batch, D head size of queries and keys, E head size of values
+//   S query positions, K key positions, B micro-batch size, D head size of queries and keys, E head size of
+//     values
 //   A query heads (of this process) in G groups of R = A / G: the heads of a group share its key and value
 //   (grouped-query attention, Ainslie et al. 2023; R = 1: multi-head attention, G = 1: multi-query attention)
 //   query  [S, B, A, D] or [S, B, G, R, D]     key  [K, B, G, D]     value  [K, B, G, E]
 //   output, outputGradient  [S, B, A, E]     gradients have the shapes of query, key and value
-//   rowSums  [B, A, S], as logSumExp: of output times outputGradient (attention_row_sums)
-//   dtypes: output may be float32 over operands of 16 bits, and so may the gradients of query, key and value,
-//   all three alike: results that are merged or added up later are then rounded only once
+//   rowSums  [B, A, S], dtype as logSumExp: the row sums of output times outputGradient (attention_row_sums)
+//   dtypes: if the operands have 16 bits, output may be float32, and so may the gradients of query, key and
+//   value, all three alike. Results that are merged or added up later are then rounded only once.
 //   logSumExp  [B, A, S] float32 (float64 with float64 inputs): the log of the softmax's denominator; forward
 //   computes it only if it is given
-//   highestScores?  [A], as logSumExp: raised to the highest score of a visible key over all queries of each
-//   head and all calls; scores that are NaN do not count
-//   samples?   [B] int64: global sample numbers; needed with dropout
+//   highestScores?  [A], dtype as logSumExp: raised to the highest score of a visible key over all queries of
+//   each head and all calls; scores that are NaN do not count
+//   samples?   [B] int64: global sample indices; required with dropout
 //
-// The options that hide keys from queries are in visibility.h. With packed samples there is no B: the
+// visibility.h describes the options that hide keys from queries. If samples are packed, there is no B: the
 // operands are query [T, A, D] or [T, G, R, D], key [T, G, D], value [T, G, E], output [T, A, E], logSumExp
-// [A, T], samples [N]; with queryStarts, queries and outputs have U rows.
+// [A, T], samples [N]. With queryStarts, queries and outputs have U rows instead of T.
 //
-// scale: the factor of the scores, above 0. softCap c above 0: cap(s) = c tanh(s / c), so that scores stay
-// between -c and c (Gemma Team 2024, "Gemma 2"); 0: cap(s) = s.
-// accumulate (backward): 1 adds to the gradients of query, key and value, which are float32 or float64. With
-// the logSumExp and the rowSums of all keys, calls for some queries with some keys compute gradients that add
-// up to the gradients of all queries and keys. dropoutProbability p: kept probabilities are multiplied by 1 /
-// (1 - p). The mask is core/philox.h's: column = position of the key, row = position of the query, head =
-// headOffset + a under the key (keyLow, keyHigh): a part of a sequence drops the same probabilities as the
-// whole sequence. With packed samples positions count from firstQueries and firstKeys, by default within the
-// sample: packed samples drop the same probabilities as padded samples, and parts of a sequence the same as
-// the sequence.
+// scale: the factor of the scores, above 0. softCap c: if c is above 0, cap(s) = c * tanh(s / c), so that
+// scores stay between -c and c (Gemma Team 2024, "Gemma 2"); if c is 0, cap(s) = s.
+// accumulate (backward): 1 adds to the gradients of query, key and value, which are float32 or float64. Given
+// the logSumExp and the rowSums over all keys, calls for some queries and some keys compute gradients that
+// add up to the gradients of all queries and keys.
+// dropoutProbability p: kept probabilities are multiplied by 1 / (1 - p). The mask is as in core/philox.h:
+// column = position of the key, row = position of the query, head = headOffset + a, under the Philox key
+// (keyLow, keyHigh). A part of a sequence thus drops the same probabilities as the whole sequence. With
+// packed samples, positions count from firstQueries and firstKeys, by default within the sample, so packed
+// samples drop the same probabilities as padded samples, and parts of a sequence the same as the whole
+// sequence.
 //
 // query, key, value and their gradients may be strided views whose last dimension is contiguous: the parts of
 // a packed projection and the positions of a cache are read and written in place. A query without visible
-// keys has output 0, logSumExp kEmptyLogSumExp and gradient 0. Tiles of keys that no query attends to cost
-// nothing.
-// FLOPs are model FLOPs in the convention of Narayanan et al. 2021: full attention of the given queries and
-// keys (scores that causality hides are not subtracted; a window counts w + 1 keys a query), without the
-// recomputation in the backward pass.
+// keys has output 0, logSumExp kEmptyLogSumExp and gradient 0. Tiles of keys to which no query attends cost
+// nothing. FLOPs are model FLOPs in the convention of Narayanan et al. 2021: full attention of the given
+// queries and keys (scores that causality hides are not subtracted; a window counts w + 1 keys per query),
+// without the recomputation in the backward pass.
 #include "ops/attention.h"
 
 #include <cmath>
@@ -54,7 +55,7 @@ constexpr double kKeyLimit = 4294967296.0;
 
 bool is_integer_below(double value, double limit) { return value >= 0 && value < limit && value == std::floor(value); }
 
-// The sizes of a call whose query and key have the right number of dimensions.
+// The sizes of a call. Its query and key must have the right number of dimensions.
 struct Sizes {
   bool packed;
   int64_t num_queries, num_keys;  // packed: rows
@@ -62,7 +63,7 @@ struct Sizes {
   int64_t heads, groups, head_size, value_size;
 };
 
-// Returns the number of dimensions that an operand has before its heads.
+// Returns how many dimensions an operand has before its heads.
 template <typename Op>
 int leading(const OpCall& call) {
   return call.has(Op::kStarts) ? 1 : 2;
@@ -78,7 +79,8 @@ Sizes sizes_of(const OpCall& call) {
           heads,  key.dim(-2),  query.dim(-1), call.tensor(Op::kValue).dim(-1)};
 }
 
-// Checks that the tensor has this shape, without the dimension `batch` if samples are packed.
+// Checks that the tensor is [positions, batch, heads, size], or [positions, heads, size] if samples are
+// packed.
 Status expect_rows(const OpCall& call, int tensor, const Sizes& sizes, int64_t positions, int64_t heads, int64_t size) {
   return sizes.packed ? expect_shape(call, tensor, {positions, heads, size})
                       : expect_shape(call, tensor, {positions, sizes.batch, heads, size});
@@ -121,10 +123,10 @@ Status validate_operands(const OpCall& call) {
   return expect_whole_rows(call, Op::kQuery);
 }
 
-// Returns a dtype that holds all values of a dtype exactly: float64 for float64, else float32.
+// Returns a dtype that represents all values of `dtype` exactly: float64 for float64, else float32.
 DType exact_dtype(DType dtype) { return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
 
-// Checks that a result has the dtype of the operands, or a dtype that loses none of their values.
+// Checks that a result has the operands' dtype, or one that represents all values of that dtype.
 Status expect_result_dtype(const OpCall& call, int tensor, DType dtype) {
   const DType exact = exact_dtype(dtype);
   return dtype == exact ? expect_dtype(call, tensor, {dtype}) : expect_dtype(call, tensor, {dtype, exact});
@@ -138,7 +140,7 @@ Status expect_statistics(const OpCall& call, int tensor) {
   return expect_dtype(call, tensor, {exact_dtype(call.tensor(Op::kQuery).dtype)});
 }
 
-// Returns the operands of a call that determine which keys each query sees.
+// Returns the operands that determine to which keys each query attends.
 template <typename Op>
 VisibilityCall visibility_call(const OpCall& call, const Sizes& sizes) {
   static_assert(int{Op::kCausal} == 0, "the attributes of visibility are the first");
@@ -202,7 +204,7 @@ Status validate_forward(const OpCall& call) {
   return expect_result_dtype(call, Op::kOutput, call.tensor(Op::kQuery).dtype);
 }
 
-// Checks that gradients have the shapes of their operands, and one dtype.
+// Checks that gradients have the shapes of their operands, and that all gradients have one dtype.
 Status expect_gradients(const OpCall& call) {
   using Op = AttentionBackward;
   const DType dtype = call.tensor(Op::kQuery).dtype;
@@ -227,8 +229,7 @@ Status validate_backward(const OpCall& call) {
   return expect_gradients(call);
 }
 
-// Returns the FLOPs of one matmul of queries and keys and of one matmul of probabilities and values, for all
-// heads.
+// Returns the FLOPs of two matmuls, for all heads: queries by keys, and probabilities by values.
 template <typename Op>
 double matmuls_flops(const OpCall& call) {
   const Sizes sizes = sizes_of<Op>(call);
@@ -259,20 +260,20 @@ MTL_REGISTER_OP(OpSchema{"attention_backward",
                                          AttentionBackward::kValueGradient, AttentionBackward::kQuery,
                                          AttentionBackward::kKey, AttentionBackward::kValue)});
 
-// Returns the layout of an operand with query heads (query, output or their gradients). `first`: the number
-// of dimensions before the heads.
+// Returns the layout of an operand that has query heads (query, output or their gradients). `first` is the
+// number of dimensions before the heads.
 AttentionOperand head_operand(const TensorView& tensor, int first, int64_t groups, const int32_t* starts) {
   const int64_t member = tensor.stride(-2);
   const int64_t group = tensor.rank == first + 3 ? tensor.stride(-3) : groups == 0 ? 0 : tensor.dim(-2) / groups * member;
   return {tensor.data, tensor.dtype, tensor.stride(0), first == 1 ? 0 : tensor.stride(1), group, member, starts};
 }
 
-// Returns the layout of an operand with one head per group (key, value or their gradients).
+// Returns the layout of an operand that has one head per group (key, value or their gradients).
 AttentionOperand group_operand(const TensorView& tensor, int first, const int32_t* starts) {
   return {tensor.data, tensor.dtype, tensor.stride(0), first == 1 ? 0 : tensor.stride(1), tensor.stride(-2), 0, starts};
 }
 
-// Returns the part of the problem that forward and backward share.
+// Returns the part of the problem that the forward op and the backward op share.
 template <typename Op>
 AttentionProblem problem_of(const OpCall& call) {
   const Sizes sizes = sizes_of<Op>(call);
@@ -298,7 +299,7 @@ AttentionProblem problem_of(const OpCall& call) {
   return problem;
 }
 
-// Writes zeros to the rows of an operand that belong to no sample.
+// Writes zeros to the rows of an operand that do not belong to any sample.
 void clear_rest(const AttentionProblem& problem, const AttentionOperand& operand, int64_t rows, int64_t size) {
   const int64_t members = operand.member == 0 || problem.groups == 0 ? 1 : problem.heads / problem.groups;
   const size_t element = size_of(operand.dtype), bytes = static_cast<size_t>(size) * element;

@@ -1,5 +1,5 @@
-// The attention ops and their kernels: the names of operands and attributes, and the description of a call
-// that all kernels read. The contract is in attention.cc.
+// The attention ops and their kernels: names for the indices of operands and attributes, and the description
+// of a call that all kernels read. The contract is in attention.cc.
 #pragma once
 
 #include "core/philox.h"
@@ -54,14 +54,14 @@ struct AttentionBackward {
   };
 };
 
-// logSumExp of a query without visible keys. The log of an empty sum would be -infinity. A finite value is
-// used instead, because the difference of two such values is then not NaN, and e^(this value - any realistic
-// value) is still 0.
+// The logSumExp of a query without visible keys. The log of an empty sum would be -infinity. A finite value
+// is used instead, because the difference of two such values is then not NaN, and e^(this value - any
+// realistic value) is still 0.
 constexpr double kEmptyLogSumExp = -1e30;
 
-// The layout of an operand: a row of head_size or value_size contiguous elements for every position of every
-// head, found by strides in elements. Heads form groups of R = A / G: head a is member a % R of group a / R.
-// All members of a group share the rows of a key or value: its `member` stride is 0.
+// The layout of an operand. Every head has a row of head_size or value_size contiguous elements at every
+// position, and strides in elements lead to the row. Heads form groups of R = A / G: head a is member a % R
+// of group a / R. All members of a group share the rows of a key or value, whose `member` stride is 0.
 struct AttentionOperand {
   void* data;
   DType dtype;
@@ -69,8 +69,8 @@ struct AttentionOperand {
   const int32_t* starts;  // starts of packed samples in its rows; or null
 };
 
-// One call of an attention op, forward or backward: S query positions, B samples, A query heads in G groups,
-// each with one key and one value head, K key positions.
+// One call of an attention op, forward or backward. There are S query positions, K key positions, B samples,
+// and A query heads in G groups; each group has one key head and one value head.
 struct AttentionProblem : Visibility {
   DType dtype;  // of query, key, value and outputGradient; the other tensors have it or are float32
   int64_t heads, groups;
@@ -96,12 +96,12 @@ struct AttentionProblem : Visibility {
 AttentionProblem attention_forward_problem(const OpCall& call);
 AttentionProblem attention_backward_problem(const OpCall& call);
 
-// Prepares a call for kernels that compute on the host: checks that starts are ascending, within the rows and
-// consistent with num_scores, and writes the results of rows that belong to no sample. Does nothing if
-// samples are not packed.
+// Prepares a call for kernels that compute on the host. Checks that the starts are ascending, within the rows
+// and consistent with num_scores, and writes the results of rows that do not belong to any sample. Does
+// nothing if samples are not packed.
 Status prepare_packed_rows(const OpCall& call, const AttentionProblem& problem);
 
-// Returns the index of the first element of a head's rows.
+// Returns the index of the first element in a head's rows.
 MTL_HOST_DEVICE static inline int64_t head_at(const AttentionProblem& problem, const AttentionOperand& operand,
                                               int64_t batch, int64_t head) {
   const int64_t members = problem.heads / problem.groups;
@@ -109,7 +109,7 @@ MTL_HOST_DEVICE static inline int64_t head_at(const AttentionProblem& problem, c
   return sample + head / members * operand.group + head % members * operand.member;
 }
 
-// Returns the index of a head's first element in log_sum_exp.
+// Returns the index of a head's first value in log_sum_exp.
 MTL_HOST_DEVICE static inline int64_t statistics_at(const AttentionProblem& problem, int64_t batch, int64_t head) {
   if (problem.query_starts != nullptr) return head * problem.query_rows + problem.query_starts[batch];
   return (batch * problem.heads + head) * problem.num_queries;

@@ -1,7 +1,8 @@
-// attention_cached: append_to_cache and attention_forward with a position that is read when the call runs,
-// so that a recorded graph computes one token after the other.
+// attention_cached: append_to_cache followed by attention_forward. The position is read when the call runs,
+// so that launching a recorded graph again computes the next token.
 //
-//   Q new positions, B batch, A query heads in G groups, D and E head sizes, M the capacity of the caches
+//   Q new positions, B batch size, A query heads in G groups, D and E head sizes, M the capacity of the
+//   caches
 //   output [Q, B, A, E], keyCache [B, G, M, D], valueCache [B, G, M, E], query [Q, B, A, D] or
 //   [Q, B, G, R, D], key [Q, B, G, D], value [Q, B, G, E]
 //   position [1] int32, on the host: the number of positions already cached, at most M - Q

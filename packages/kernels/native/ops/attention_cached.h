@@ -12,22 +12,21 @@ struct AttentionCached {
   enum Attributes { kWindowSize, kScale, kSoftCap };
 };
 
-// The last position at which the new positions of a call fit the cache.
+// Returns the largest `position` at which a call's new positions still fit into the cache.
 int64_t last_position(const OpCall& call);
 
-// The calls of append_to_cache and attention_forward for one position. A call holds pointers into this
-// object.
+// The calls of append_to_cache and attention_forward for one position. Each call points into this object.
 class AttentionCachedCalls {
  public:
   AttentionCachedCalls(const OpCall& call, int64_t position);
   AttentionCachedCalls(const AttentionCachedCalls&) = delete;
   AttentionCachedCalls& operator=(const AttentionCachedCalls&) = delete;
 
-  // Validates both calls, and runs them with the kernels of a device.
+  // Validates both calls, and runs them with a device's kernels.
   Status run(KernelFunction (*find_kernel)(const char* op)) const;
   Status validate() const;
   double flops() const;
-  // Declares the scratch memory of the attention's kernel.
+  // Declares the scratch memory of the attention kernel.
   Status scratch(ScratchFunction (*find_scratch)(const char* op), ScratchBlocks* blocks) const;
 
  private:

@@ -1,12 +1,12 @@
 // attention_row_sums: rowSums = the sum over the head size of output times outputGradient, which the
 // softmax's gradient subtracts (Dao 2023, "FlashAttention-2", algorithm 2, line 4). It is a separate op
-// because attention_backward needs only these few numbers of the output: processes that compute with each
+// because attention_backward needs only these few values from the output: processes that compute with each
 // other's rows send the sums instead of the output, and calls over parts of the keys share the sums.
 //
-//   S positions, B micro-batch, A heads, D head size of values, T rows of packed samples
-//   output          [S, B, A, D] or [T, A, D], of attention_forward; float32 or the dtype of outputGradient
-//   outputGradient  as output
-//   rowSums         [B, A, S] or [A, T] float32 (float64 over float64)
+//   S positions, B micro-batch size, A heads, D head size of values, T rows of packed samples
+//   output          [S, B, A, D] or [T, A, D], from attention_forward; float32 or the dtype of outputGradient
+//   outputGradient  the same shape as output
+//   rowSums         [B, A, S] or [A, T] float32 (float64 for float64 operands)
 #include "ops/attention_row_sums.h"
 
 #include "core/validation.h"

@@ -1,4 +1,4 @@
-// The operands of attention_row_sums by name, and the positions of its rows; the contract is in
+// Names for the operand indices of attention_row_sums, and the order of its rows. The contract is in
 // attention_row_sums.cc.
 #pragma once
 
@@ -11,13 +11,13 @@ struct AttentionRowSums {
   enum Tensors { kRowSums, kOutput, kOutputGradient };
 };
 
-// Rows of `head_size` elements. At each position, there is one row for each head of each sample.
+// Rows of `head_size` elements. At each position, every head of every sample has one row.
 struct SummedRows {
   int64_t positions, heads;  // heads of all samples
   int64_t head_size;
 
   MTL_HOST_DEVICE int64_t count() const { return positions * heads; }
-  // Returns the index of a row's sum in rowSums.
+  // Returns the index in rowSums of the sum of row `row`.
   MTL_HOST_DEVICE int64_t sum_at(int64_t row) const { return row % heads * positions + row / heads; }
 };
 

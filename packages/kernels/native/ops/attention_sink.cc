@@ -1,18 +1,20 @@
-// attention_sink_forward: adds a sink to the softmax of every query: a key whose score is a number of the
-// head (Xiao et al. 2023; OpenAI 2025, "gpt-oss") and whose value is 0. output and logSumExp are results of
-// attention_forward over all keys, and become the results with the sink:
+// attention_sink_forward: adds a sink to the softmax of every query. A sink is a key whose value is 0 and
+// whose score is a parameter of the head (Xiao et al. 2023; OpenAI 2025, "gpt-oss"). output and logSumExp are
+// results of attention_forward over all keys, and become the results with the sink:
 //
-//   logSumExp' = log(e^logSumExp + e^sink)        output' = output e^(logSumExp - logSumExp')
+//   logSumExp' = log(e^logSumExp + e^sink)        output' = output * e^(logSumExp - logSumExp')
 //
-// attention_sink_backward: adds the gradient of the sinks, - the sum over rows of e^(sink - logSumExp')
-// rowSums'. The gradients of query, key and value are attention_backward's with logSumExp' and rowSums'.
+// attention_sink_backward: subtracts from the gradient of the sinks the sum over rows of
+// e^(sink - logSumExp') * rowSums'. attention_backward computes the gradients of query, key and value from
+// logSumExp' and rowSums'.
 //
-//   S query positions, B micro-batch, A query heads, E value head size, T rows of packed samples
+//   S query positions, B micro-batch size, A query heads, E value head size, T rows of packed samples
 //   output         [S, B, A, E] or [T, A, E], written in place
-//   logSumExp      [B, A, S] or [A, T] float32 (float64 over float64), written in place by forward
-//   rowSums        as logSumExp: of output' times its gradient (attention_row_sums)
-//   sinks?         [A], the dtype of output or of logSumExp; absent: 0 for each head ("softmax1", Miller 2023)
-//   sinksGradient  [A], the dtype of logSumExp: adds to it
+//   logSumExp      [B, A, S] or [A, T] float32 (float64 for float64 outputs), written in place by forward
+//   rowSums        as logSumExp: the row sums of output' times its gradient (attention_row_sums)
+//   sinks?         [A], the dtype of output or of logSumExp; absent: 0 for each head ("softmax1", Miller
+//   2023)
+//   sinksGradient  [A], the dtype of logSumExp; the op adds to it
 //
 // A query without visible keys has output 0 and logSumExp' = sink. Only exponentials of differences are
 // computed, so none overflows.

@@ -1,4 +1,4 @@
-// The operands of the ops of attention sinks by name, and the positions of their rows; the contract is in
+// Names for the operand indices of the attention sink ops, and the order of their rows. The contract is in
 // attention_sink.cc.
 #pragma once
 
@@ -20,7 +20,7 @@ struct SinkRows {
   int64_t positions, batch, heads;
 
   int64_t head_of(int64_t row) const { return row % heads; }
-  // Returns the index of a row's element in statistics [B, A, S] or [A, T].
+  // Returns the index of a row's value in the statistics [B, A, S] or [A, T].
   int64_t statistics_of(int64_t row) const {
     const int64_t head = row % heads, sample = row / heads % batch, position = row / heads / batch;
     return (sample * heads + head) * positions + position;

@@ -1,11 +1,11 @@
-// bias_dropout_residual_forward: output = residual + dropout(input + bias); backward: inputGradient = the
-// mask applied to outputGradient (the residual's gradient is outputGradient itself, the bias's the column sum
-// of inputGradient)
+// bias_dropout_residual_forward: output = residual + dropout(input + bias)
+// bias_dropout_residual_backward: inputGradient = the dropout mask applied to outputGradient (the residual's
+// gradient is outputGradient itself; the bias's gradient is the column sum of inputGradient)
 //
 //   input, output, residual?, gradients  [S, B, H]    bias? [H]
-//   samples? int64 [B]: global sample numbers, needed with a dropout probability above 0: the mask of an
-//   element depends only on its sample, position and column (core/philox.h), the position being its index in
-//   S. With positions? int32 [S, B] every row has its own coordinates: positions and then samples are [S, B].
+//   samples? int64 [B]: global sample indices, required if the dropout probability is above 0. An element's
+//   mask depends only on its sample, position and column (core/philox.h); the position is its index in S.
+//   If positions? int32 [S, B] is given, every row has its own coordinates: positions and samples are [S, B].
 //   Column 0 of the tensors is column firstColumn of the mask: a slice of the features has the same mask as
 //   in the whole tensor.
 #include "core/validation.h"

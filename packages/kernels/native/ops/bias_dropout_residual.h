@@ -1,4 +1,4 @@
-// The operands of bias_dropout_residual_forward and _backward by name; the contract is in
+// Names for the operand indices of bias_dropout_residual_forward and _backward. The contract is in
 // bias_dropout_residual.cc.
 #pragma once
 

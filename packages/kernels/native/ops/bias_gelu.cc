@@ -2,9 +2,11 @@
 // bias_gelu_backward: inputGradient = outputGradient * gelu'(input + bias)
 //
 //   input, output, gradients  [..., F]   bias? [F]
-//   erf = 0: the tanh approximation 0.5 z (1 + tanh(sqrt(2/pi) (z + 0.044715 z^3)));  1: 0.5 z (1 + erf(z / sqrt 2))
+//   erf = 0: the tanh approximation 0.5 * z * (1 + tanh(sqrt(2/pi) * (z + 0.044715 * z^3)))
+//   erf = 1: the exact form 0.5 * z * (1 + erf(z / sqrt(2)))
 //
-// The bias gradient is the column sum of inputGradient (sum_rows). Megatron-LM's "bias + GELU" fusion.
+// The bias gradient is the column sum of inputGradient (see sum_rows). Megatron-LM calls this fusion
+// "bias + GELU".
 #include "ops/bias_gelu.h"
 
 #include "core/validation.h"

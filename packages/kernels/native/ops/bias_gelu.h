@@ -1,4 +1,4 @@
-// The operands of bias_gelu_forward and _backward by name; the contract is in bias_gelu.cc.
+// Names for the operand indices of bias_gelu_forward and _backward. The contract is in bias_gelu.cc.
 #pragma once
 
 namespace mtl {

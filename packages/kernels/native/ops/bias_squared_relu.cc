@@ -1,9 +1,10 @@
 // bias_squared_relu_forward: output = max(input + bias, 0)^2;
-// bias_squared_relu_backward: inputGradient = outputGradient * 2 max(input + bias, 0)
+// bias_squared_relu_backward: inputGradient = outputGradient * 2 * max(input + bias, 0)
 //
-//   input, output, gradients  [..., F]   bias? [F]      inputGradient may be the memory of outputGradient
+//   input, output, gradients  [..., F]   bias? [F]      inputGradient may be outputGradient itself
 //
-// The activation of Primer (So et al. 2021). The bias gradient is the column sum of inputGradient (sum_rows).
+// This is Primer's activation (So et al. 2021). The bias gradient is the column sum of inputGradient (see
+// sum_rows).
 #include "ops/bias_squared_relu.h"
 
 #include "core/validation.h"

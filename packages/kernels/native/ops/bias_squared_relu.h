@@ -1,4 +1,5 @@
-// The operands of bias_squared_relu_forward and _backward by name; the contract is in bias_squared_relu.cc.
+// Names for the operand indices of bias_squared_relu_forward and _backward. The contract is in
+// bias_squared_relu.cc.
 #pragma once
 
 namespace mtl {

@@ -12,7 +12,7 @@
 namespace mtl {
 namespace {
 
-// Checks `half` [..., F], `whole` [..., 2F] and the bias.
+// Checks `half` [..., F], `whole` [..., 2F] and the bias [2F].
 Status validate(const OpCall& call, int half, int whole, int bias) {
   MTL_RETURN_IF_ERROR(expect_floating(call, whole));
   MTL_RETURN_IF_ERROR(expect_rank(call, whole, 1, kMaxRank));

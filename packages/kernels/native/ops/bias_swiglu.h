@@ -1,4 +1,4 @@
-// The operands of bias_swiglu_forward and _backward by name; the contract is in bias_swiglu.cc.
+// Names for the operand indices of bias_swiglu_forward and _backward. The contract is in bias_swiglu.cc.
 #pragma once
 
 namespace mtl {

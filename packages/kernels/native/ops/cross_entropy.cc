@@ -1,25 +1,29 @@
-// Cross entropy in two steps, so that the vocabulary may be sharded over ranks: local statistics, then (after
-// reducing them over the ranks) loss and gradient from the global statistics.
+// Cross entropy in two steps, so that the vocabulary may be sharded over ranks: first the local statistics,
+// then (after they have been reduced over the ranks) loss and gradient from the global statistics.
 //
-// cross_entropy_statistics: rowMaximum, rowSum = sum exp(logit - rowMaximum), labelLogit (0 when the label
+// cross_entropy_statistics: rowMaximum, rowSum = sum exp(logit - rowMaximum), labelLogit (0 if the label
 //                           is on another rank)
-// cross_entropy_backward:   loss = log(rowSum) + (rowMaximum - labelLogit), per token, 0 where the weight is 0
+// cross_entropy_backward:   loss = log(rowSum) + (rowMaximum - labelLogit) for each token, 0 where the
+//                           weight is 0
 //                           logitGradient? = weight * (softmax - onehot), 0 in padded columns; may be
 //                           logits itself
 // cross_entropy_forward_backward: both of these for a rank with the whole vocabulary; the statistics
 //                           are outputs
-// cross_entropy_rescale:    output = rowSum * exp(rowMaximum - groupMaximum): a rank's sum relative to the maximum of
-//                           all ranks, so that sums can be added; output may be rowSum itself
+// cross_entropy_rescale:    output = rowSum * exp(rowMaximum - groupMaximum): a rank's sum relative to the
+//                           maximum over all ranks, so that sums can be added; output may be rowSum itself
 //
 //   logits [N, V], logitGradient [N, V] of any floating dtype;  labels int32 [N]: global column indices
-//   rowMaximum, groupMaximum, rowSum, labelLogit, loss  [N] float32 (float64 over float64 logits);  weights [N] float32 (or float64)
-//   firstColumn: global index of column 0;  numColumns: number of real columns; the rest is padding that never
-//   enters the softmax; 0 on a rank with padding only, whose maximum is -infinity and whose sum is 0
-//   vocabularySize: columns over all ranks. A label below 0, or not below vocabularySize, is MTL_INDEX,
-//   unless its weight is 0 or it is ignoreIndex (NaN: none): its loss and gradient are then 0
-//   firstRow: the number of row 0 in the message of this error
-//   softCap c above 0: the logits of the softmax are c tanh(logit / c) (Gemma Team 2024, "Gemma 2"), and so
-//   are rowMaximum and labelLogit; logitGradient is the gradient of the given logits. 0: no cap
+//   rowMaximum, groupMaximum, rowSum, labelLogit, loss  [N] float32 (float64 for float64 logits);  weights
+//   [N] float32 (or float64)
+//   firstColumn: global index of column 0
+//   numColumns: number of real columns. The rest is padding, which never enters the softmax. numColumns is 0
+//   on a rank that has only padding; the rank's maximum is then -infinity and its sum is 0
+//   vocabularySize: number of columns over all ranks. A label below 0, or not below vocabularySize, is
+//   MTL_INDEX, unless its weight is 0 or it is ignoreIndex (NaN: none): its loss and gradient are then 0
+//   firstRow: the index of row 0 in the message of this error
+//   softCap c: if c is above 0, the logits of the softmax are c * tanh(logit / c) (Gemma Team 2024, "Gemma
+//   2"), and rowMaximum and labelLogit are soft-capped too; logitGradient is the gradient of the given
+//   logits. 0: no soft cap
 #include "ops/cross_entropy.h"
 
 #include <cmath>
@@ -51,7 +55,7 @@ Status validate_common(const OpCall& call, int logits, int labels, double soft_c
   return argument_error(call, "softCap is %g, expected a finite number above 0, or 0 for none", soft_cap);
 }
 
-// Checks the parameters that determine the labels which the loss accepts.
+// Checks the parameters that determine which labels the loss accepts.
 Status validate_label_range(const OpCall& call) {
   using Op = CrossEntropyBackward;
   const double ignored = call.attribute(Op::kIgnoreIndex);
@@ -59,7 +63,7 @@ Status validate_label_range(const OpCall& call) {
     return argument_error(call, "ignoreIndex is %g, expected a whole number of 32 bits", ignored);
   }
   const int64_t end = call.integer(Op::kFirstColumn) + call.integer(Op::kNumColumns);
-  // the first column of a rank that has only padding is beyond the vocabulary
+  // if a rank has only padding, its first column is beyond the vocabulary
   if (call.integer(Op::kNumColumns) == 0 || call.integer(Op::kVocabularySize) >= end) return ok_status();
   return argument_error(call, "vocabularySize is %lld, expected at least %lld: firstColumn + numColumns",
                         static_cast<long long>(call.integer(Op::kVocabularySize)), static_cast<long long>(end));

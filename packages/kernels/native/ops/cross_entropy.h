@@ -1,5 +1,5 @@
-// Runs cross_entropy_forward_backward (cross_entropy.cc) as its two component operations, and describes the
-// labels that both accept.
+// Runs cross_entropy_forward_backward (see cross_entropy.cc) as its two component operations, and describes
+// which labels both accept.
 #pragma once
 
 #include "core/op_parts.h"
@@ -33,7 +33,8 @@ struct LabelRange {
 // Returns the label parameters of a call of cross_entropy_backward or cross_entropy_forward_backward.
 LabelRange label_range(const OpCall& call);
 
-// Returns MTL_INDEX unless all labels in host memory are in range, ignored or of weight 0.
+// Returns MTL_INDEX unless every label is in range, is ignored or has the weight 0. The labels must be in
+// host memory.
 Status expect_labels(const OpCall& call, int labels, int weights);
 
 }  // namespace mtl

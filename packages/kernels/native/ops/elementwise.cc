@@ -1,8 +1,8 @@
-// cast:  output = input, converted between floating dtypes (same dtype: a copy); either may be a strided view
-//        of whole rows, and then both have one shape
-// scale: output = factor * input, added to output with accumulate; of any floating dtypes and one shape;
-//        either may be a strided view of whole rows
-// add:   output = left + right, all of one floating dtype; output may be either
+// cast:  output = input, converted between floating dtypes (the same dtype: a copy); either may be a strided
+//        view of whole rows, and then both must have the same shape
+// scale: output = factor * input, added to output if accumulate is 1; the tensors have any floating dtypes
+//        and the same shape; either may be a strided view of whole rows
+// add:   output = left + right; all have the same floating dtype; output may be left or right itself
 #include "core/validation.h"
 #include "ops/elementwise.h"
 
@@ -16,7 +16,7 @@ Status validate_cast(const OpCall& call) {
   const TensorView &output = call.tensor(Op::kOutput), &input = call.tensor(Op::kInput);
   if (output.is_strided || input.is_strided) {
     MTL_RETURN_IF_ERROR(expect_rank(call, Op::kOutput, 1, kMaxRank));
-    // strided views are accessed by index, so both tensors must have the same shape
+    // strided views are accessed by index, which requires that both tensors have the same shape
     MTL_RETURN_IF_ERROR(expect_same_shape(call, Op::kOutput, Op::kInput));
     MTL_RETURN_IF_ERROR(expect_whole_rows(call, Op::kOutput));
     return expect_whole_rows(call, Op::kInput);

@@ -1,4 +1,4 @@
-// The operands of elementwise ops by name; the contract is in elementwise.cc.
+// Names for the operand indices of elementwise ops. The contract is in elementwise.cc.
 #pragma once
 
 namespace mtl {

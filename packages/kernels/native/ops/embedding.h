@@ -1,4 +1,4 @@
-// The operands of embedding_forward and _backward by name; the contract is in embedding.cc.
+// Names for the operand indices of embedding_forward and _backward. The contract is in embedding.cc.
 #pragma once
 
 namespace mtl {

@@ -1,17 +1,19 @@
 // expert_activation_forward: output[r] = act(input[r] + bias[g]) * probabilities[r] for the rows r of group g
-// expert_activation_backward: inputGradient, and probabilitiesGradient[r] = sum over F of act(...) *
-// outputGradient[r]
+// expert_activation_backward: inputGradient, and probabilitiesGradient[r] = sum over F of
+//                             act(...) * outputGradient[r]
 //
-//   output, outputGradient  [..., F] of R rows      input, inputGradient  [..., W] of R rows: W is 2F (F gates, then F
-//   values) for gated activations, F for others     bias? [G, W] of the input's dtype
-//   probabilities?, probabilitiesGradient?  [R] float32 (float64 over float64)
-//   offsets  [G + 1] int32, from 0, ascending, R at most (else MTL_INDEX). Rows from offsets[G] on become zeros.
-//   activation: 0 swiglu: silu(gate) (value + linearOffset);  1 gelu, tanh approximation;  2 gelu, exact;
-//               3 squared ReLU;  4 quick geglu: gate sigmoid(1.702 gate) (value + linearOffset)
-//   clamp: 0 (none); above 0, for gated activations: limits gates from above, values on both sides (OpenAI
-//          2025, gpt-oss). A number that equals its limit has the gradient that it has without a limit.
+//   output, outputGradient  [..., F] of R rows      input, inputGradient  [..., W] of R rows: W is 2F (F
+//   gates, then F values) for gated activations, otherwise F     bias? [G, W] of the input's dtype
+//   probabilities?, probabilitiesGradient?  [R] float32 (float64 for float64 inputs)
+//   offsets  [G + 1] int32, from 0, ascending, at most R (else MTL_INDEX). Rows from offsets[G] on become
+//   zeros.
+//   activation: 0 swiglu: silu(gate) * (value + linearOffset);  1 gelu, tanh approximation;  2 gelu, exact;
+//               3 squared ReLU;  4 quick geglu: gate * sigmoid(1.702 * gate) * (value + linearOffset)
+//   clamp: 0 means none. If it is above 0 (only for gated activations), gates are limited from above, and
+//          values on both sides (OpenAI 2025, gpt-oss). A value equal to its limit has the same gradient as
+//          without the limit.
 //
-// Everything is computed in float32 (double over float64) and rounded once.
+// Everything is computed in float32 (double for float64 inputs) and rounded once.
 #include "ops/expert_activation.h"
 
 #include <cmath>
@@ -33,7 +35,8 @@ Status validate_attributes(const OpCall& call, int activation, int clamp, int li
   return argument_error(call, "clamp is %g and linearOffset %g, expected 0 of an activation without gates", limit, offset);
 }
 
-// Checks `output` [..., F] and `input` [..., W] of the same number of rows, and the other operands.
+// Checks that `output` [..., F] and `input` [..., W] have the same number of rows, and checks the other
+// operands.
 Status validate(const OpCall& call, int output, int input, int bias, int probabilities, int offsets, int activation) {
   MTL_RETURN_IF_ERROR(expect_floating(call, input));
   MTL_RETURN_IF_ERROR(expect_rank(call, input, 2, kMaxRank));

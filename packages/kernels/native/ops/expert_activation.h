@@ -1,5 +1,5 @@
-// The operands of expert_activation_forward and expert_activation_backward by name; the contract is in
-// expert_activation.cc.
+// Names for the operand indices of expert_activation_forward and expert_activation_backward. The contract is
+// in expert_activation.cc.
 #pragma once
 
 #include "core/op_call.h"
@@ -9,7 +9,8 @@ namespace mtl {
 enum class ExpertActivation : int { kSwiglu = 0, kGeluTanh = 1, kGeluErf = 2, kSquaredRelu = 3, kQuickGeglu = 4 };
 constexpr int kNumExpertActivations = 5;
 
-// Returns true if an input row contains F gates, then F values. Returns false if it contains only F values.
+// Returns true if an input row contains F gates followed by F values. Returns false if it contains only F
+// values.
 constexpr bool is_gated(ExpertActivation kind) {
   return kind == ExpertActivation::kSwiglu || kind == ExpertActivation::kQuickGeglu;
 }

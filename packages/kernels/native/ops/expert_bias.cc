@@ -1,10 +1,11 @@
-// update_expert_bias: expertBias[e] += rate * sign(mean of counts - counts[e]), sign(0) = 0: an expert
-//                     with fewer rows than the mean is selected more often (Wang et al. 2024, 2408.15664)
+// update_expert_bias: expertBias[e] += rate * sign(mean of counts - counts[e]), with sign(0) = 0. An expert
+//                     with fewer rows than the mean is thus selected more often (Wang et al. 2024,
+//                     2408.15664)
 // add_counts:         counts[e] += offsets[e + 1] - offsets[e]
 //
 //   expertBias [E] float32, updated      counts [E] int64, updated by add_counts      offsets [E + 1] int32
 //
-// The mean is not computed: E counts[e] is compared with the sum of the counts, in integers.
+// The mean is not computed: E * counts[e] is compared with the sum of all counts, in integers.
 #include <cmath>
 
 #include "core/validation.h"

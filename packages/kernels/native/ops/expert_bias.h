@@ -1,4 +1,4 @@
-// The operands of update_expert_bias and add_counts by name; the contract is in expert_bias.cc.
+// Names for the operand indices of update_expert_bias and add_counts. The contract is in expert_bias.cc.
 #pragma once
 
 namespace mtl {

@@ -1,15 +1,16 @@
-// group_by_expert: finds the rows of each expert when the slots of all rows are sorted by expert. The
-//                  sort is stable: rows of an expert keep their order.
+// group_by_expert: sorts the slots of all rows by expert, which gives the rows of each expert. The sort is
+//                  stable: an expert's rows keep their order.
 // drop_over_capacity: output = experts, with -1 in slots beyond their expert's capacity
 //
 //   experts, output  [T, k] int32: an expert, or -1 for a slot that was dropped; any other index is MTL_INDEX
 //   offsets    [E + 1] int32: the rows of expert e are offsets[e] to offsets[e + 1], exclusive
-//   positions  [T, k] int32: the grouped row of each slot, -1 where it was dropped
-//   sources    [R] int32, R = T k: the flat slot t k + slot of each grouped row, -1 from offsets[E] on
+//   positions  [T, k] int32: the grouped row of each slot, -1 if the slot was dropped
+//   sources    [R] int32, R = T * k: the flat slot t * k + slot of each grouped row, -1 from offsets[E] on
 //   probabilities [T, k] float32
-//   numExperts: E;  capacity: the most slots that an expert keeps
-//   byPosition: an expert keeps the slots of the first rows, else the slots of the largest probabilities; if
-//               probabilities are equal, or a row has several slots of an expert, it keeps the first slots
+//   numExperts: E;  capacity: the maximum number of slots that an expert keeps
+//   byPosition: if 1, an expert keeps the slots of the first rows, else the slots with the largest
+//               probabilities. If probabilities are equal, or a row has several slots of an expert,
+//               it keeps the first slots
 #include "core/validation.h"
 #include "ops/expert_groups.h"
 

@@ -1,4 +1,5 @@
-// The operands of group_by_expert and drop_over_capacity by name; the contract is in expert_groups.cc.
+// Names for the operand indices of group_by_expert and drop_over_capacity. The contract is in
+// expert_groups.cc.
 #pragma once
 
 namespace mtl {

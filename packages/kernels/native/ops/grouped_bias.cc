@@ -1,14 +1,17 @@
-// grouped_sum_rows:      output[g] = sum over the rows r of group g of weights[r] * input[r] (+ output[g]): bias gradients
+// grouped_sum_rows:      output[g] = sum over the rows r of group g of weights[r] * input[r] (+ output[g]):
+// bias gradients
 // grouped_bias_forward:  output[r] = input[r] + probabilities[r] * bias[g] for the rows r of group g
 // grouped_bias_backward: probabilitiesGradient[r] = sum over N of outputGradient[r] * bias[g]
 //
-//   grouped_sum_rows  output [G, N] float32 (float64 over float64); a group without rows: 0, or unchanged (accumulate)
+//   grouped_sum_rows  output [G, N] float32 (float64 for float64 inputs). For a group without rows, it
+//   becomes 0, or with accumulate, stays unchanged
 //   input, output, outputGradient [..., N] of R rows      bias [G, N] of the input's dtype
-//   weights?, probabilities?, probabilitiesGradient [R] float32 (float64 over float64); default 1
-//   offsets  [G + 1] int32, from 0, ascending, R at most (else MTL_INDEX). Rows from offsets[G] on become zeros.
+//   weights?, probabilities?, probabilitiesGradient [R] float32 (float64 for float64 inputs); default 1
+//   offsets  [G + 1] int32, from 0, ascending, at most R (else MTL_INDEX). Rows from offsets[G] on become
+//   zeros.
 //
-// Sums are of float32, in an order that does not depend on the number of threads. If an activation was
-// multiplied by the probabilities, the bias of the following matmul must be, too.
+// Sums are computed in float32, in an order that does not depend on the number of threads. If an activation
+// was multiplied by the probabilities, the bias of the following matmul must be multiplied by them, too.
 #include "core/validation.h"
 #include "ops/grouped_bias.h"
 
@@ -29,7 +32,7 @@ Status expect_of_rows(const OpCall& call, int tensor, int input) {
   return expect_dtype(call, tensor, {wide_dtype(call, input)});
 }
 
-// Checks a matrix with a row for each group, and the groups' offsets.
+// Checks a matrix that has one row per group, and the groups' offsets.
 Status expect_of_groups(const OpCall& call, int tensor, int offsets, int input, DType dtype) {
   MTL_RETURN_IF_ERROR(expect_rank(call, tensor, 2, 2));
   MTL_RETURN_IF_ERROR(expect_shape(call, tensor, {call.tensor(tensor).dim(0), call.tensor(input).dim(-1)}));

@@ -1,5 +1,5 @@
-// The operands of grouped_sum_rows, grouped_bias_forward and grouped_bias_backward by name; the contract is
-// in grouped_bias.cc.
+// Names for the operand indices of grouped_sum_rows, grouped_bias_forward and grouped_bias_backward. The
+// contract is in grouped_bias.cc.
 #pragma once
 
 namespace mtl {

@@ -1,17 +1,18 @@
-// grouped_matmul: output[r] = input[r] op(weights[g]) for the rows r of group g
-// grouped_weight_gradient: weightGradient[g] = sum over the rows r of group g of outputGradient[r]^T input[r]
-// (+ weightGradient[g])
+// grouped_matmul: output[r] = input[r] @ op(weights[g]) for the rows r of group g
+// grouped_weight_gradient: weightGradient[g] = sum over the rows r of group g of
+//                          outputGradient[r]^T @ input[r] (+ weightGradient[g])
 //
 //   output, outputGradient  [..., N] of R rows, of the input's dtype      input  [..., K] of R rows
 //   weights  [G, N, K] when transposeWeights, else [G, K, N], of the input's dtype
-//   weightGradient  [G, N, K] float32 (float64 over float64); of a group without rows: 0, or unchanged (accumulate)
-//   offsets  [G + 1] int32, from 0, ascending, R at most (else MTL_INDEX): the rows of group g are offsets[g] to
-//            offsets[g + 1], exclusive. Rows of the output from offsets[G] on become zeros; rows of the
-//            inputs from there on are not read.
+//   weightGradient  [G, N, K] float32 (float64 for float64 inputs). For a group without rows, it becomes 0,
+//            or with accumulate, stays unchanged
+//   offsets  [G + 1] int32, from 0, ascending, at most R (else MTL_INDEX): the rows of group g are offsets[g]
+//            to offsets[g + 1], exclusive. From offsets[G] on, rows of the output become zeros, and rows of
+//            the inputs are not read.
 //
 // An element's sum depends only on the inner dimension: it has the same bits for any number of rows before
-// and after it, and any number of threads. FLOPs count all R rows: the host does not know the rows in groups
-// when the offsets are in a GPU's memory.
+// and after it, and any number of threads. FLOPs count all R rows: if the offsets are in a GPU's memory, the
+// host does not know how many rows are in groups.
 #include "ops/grouped_matmul.h"
 
 #include "core/validation.h"
@@ -20,7 +21,7 @@ namespace mtl {
 
 namespace {
 
-// Expects two tensors of the same number of rows and of one dtype.
+// Checks that two tensors have the same number of rows and the same dtype.
 Status expect_rows(const OpCall& call, int tensor, int input) {
   MTL_RETURN_IF_ERROR(expect_floating(call, input));
   MTL_RETURN_IF_ERROR(expect_rank(call, input, 2, kMaxRank));

@@ -1,4 +1,5 @@
-// The operands of grouped_matmul and grouped_weight_gradient by name; the contract is in grouped_matmul.cc.
+// Names for the operand indices of grouped_matmul and grouped_weight_gradient. The contract is in
+// grouped_matmul.cc.
 #pragma once
 
 #include "core/op_call.h"
@@ -14,7 +15,7 @@ struct GroupedWeightGradient {
   enum Attributes { kAccumulate };
 };
 
-// The sizes of a call: R rows at most, G groups, N outputs, K inputs.
+// The sizes of a call: at most R rows, G groups, N outputs, K inputs.
 struct GroupedSizes {
   int64_t rows, groups, outputs, inputs;
 };

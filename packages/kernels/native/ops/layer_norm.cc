@@ -1,11 +1,12 @@
 // layer_norm_forward: output = (input - mean) * rstd * weight + bias, over the last dimension
-// layer_norm_backward: any of the three gradients; an absent gradient is not computed, so that backward can
-// be split into its input and its weight part
+// layer_norm_backward: any of the three gradients. An absent gradient is not computed, so that the backward
+// pass can be split into separate calls for the input's and the parameters' gradients
 //
 //   input, output, gradients, addend?  [..., H]      weight, bias  [H]
-//   mean, rstd  [rows] float32 (float64 over float64 inputs); rstd = 1 / sqrt(variance + epsilon)
-//   inputGradient?  [..., H] = dL/dinput (+ addend: the gradient that reaches the input along the residual path)
-//   weightGradient?, biasGradient?  [H] float32 (float64): added to
+//   mean, rstd  [rows] float32 (float64 for float64 inputs); rstd = 1 / sqrt(variance + epsilon)
+//   inputGradient?  [..., H] = dL/dinput (+ addend: the gradient that reaches the input along the residual
+//   path)
+//   weightGradient?, biasGradient?  [H] float32 (float64); the op adds to them
 #include "ops/layer_norm.h"
 
 #include "core/validation.h"

@@ -1,4 +1,4 @@
-// The operands of layer_norm_forward and _backward by name; the contract is in layer_norm.cc.
+// Names for the operand indices of layer_norm_forward and _backward. The contract is in layer_norm.cc.
 #pragma once
 
 namespace mtl {

@@ -1,15 +1,18 @@
-// Matmuls of a linear layer with the operations before or after them, for devices that fuse both.
+// Matmuls of a linear layer together with operations before or after them, for devices that fuse both.
 //
-// linear_gelu_forward:     preactivation = input weight^T + bias;  output = gelu(preactivation)
-// linear_gelu_backward:    inputGradient = (outputGradient weight) * gelu'(preactivation)
-// linear_residual_forward: output = residual + input weight^T + bias
-// linear_weight_gradient:  weightGradient += outputGradient^T input;  biasGradient += column sums of outputGradient
+// linear_gelu_forward:     preactivation = input @ weight^T + bias;  output = gelu(preactivation)
+// linear_gelu_backward:    inputGradient = (outputGradient @ weight) * gelu'(preactivation)
+// linear_residual_forward: output = residual + input @ weight^T + bias
+// linear_weight_gradient:  weightGradient += outputGradient^T @ input;
+//                          biasGradient += column sums of outputGradient
 //
 //   forward   output, preactivation [..., F], input [..., H], weight [F, H], bias [F]
-//   backward  inputGradient, preactivation [..., F], outputGradient [..., H], weight [H, F]: of the layer after the GELU
-//   residual  output [S, B, O], which shares no memory with the others, residual [S, B, O], input [S, B, I], weight [O, I], bias? [O]
-//   gradients weightGradient [O, I] and biasGradient [O] float32 (float64 over float64),
-//             outputGradient [..., O], input [..., I]; all leading dimensions are summed over
+//   backward  inputGradient, preactivation [..., F]; outputGradient [..., H] and weight [H, F] of the layer
+//             after the GELU
+//   residual  output [S, B, O], which shares no memory with the inputs; residual [S, B, O], input [S, B, I],
+//             weight [O, I], bias? [O]
+//   gradients weightGradient [O, I] and biasGradient [O] float32 (float64 for float64 inputs),
+//             outputGradient [..., O], input [..., I]; the sums are over all leading dimensions
 //   erf = 0: GELU's tanh approximation; 1: exact (see bias_gelu)
 #include "ops/linear.h"
 
@@ -73,7 +76,7 @@ Status validate_residual(const OpCall& call) {
     MTL_RETURN_IF_ERROR(expect_dtype(call, Op::kBias, {call.tensor(Op::kInput).dtype}));
     MTL_RETURN_IF_ERROR(expect_shape(call, Op::kBias, {outputs}));
   }
-  // a device without the fused kernel writes the output before it reads the residual
+  // without the fused kernel, a device writes the output before it reads the residual
   return expect_separate_output(call, Op::kOutput, {Op::kResidual, Op::kInput, Op::kWeight, Op::kBias});
 }
 
@@ -91,8 +94,8 @@ Status validate_weight_gradient(const OpCall& call) {
   return expect_shape(call, Op::kBiasGradient, {outputs});
 }
 
-// Returns the FLOPs of a matmul of a linear layer, 2 rows O I. `rows` and `weight` are the positions of
-// tensors in the call.
+// Returns the FLOPs of a linear layer's matmul: 2 * rows * O * I. `rows` and `weight` are argument indices of
+// tensors.
 double flops(const OpCall& call, int rows, int weight) {
   return 2.0 * static_cast<double>(call.tensor(rows).rows()) * static_cast<double>(call.tensor(weight).size());
 }

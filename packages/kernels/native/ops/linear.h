@@ -1,5 +1,5 @@
-// The fused operations of linear layers (linear.cc) as separate matmuls and elementwise operations: for
-// devices, or shapes, without fusion.
+// Runs the fused operations of linear layers (see linear.cc) as separate matmuls and elementwise operations,
+// for devices or shapes that do not support the fusion.
 #pragma once
 
 #include "core/op_parts.h"

@@ -1,13 +1,14 @@
-// matmul: output[..., M, N] = op(left) op(right) + bias (+ output)
+// matmul: output[..., M, N] = op(left) @ op(right) + bias (+ output), where op may transpose
 //
-//   output  [B..., M, N]  input dtype, or float32 over bfloat16 or float16 inputs (main gradients)
+//   output  [B..., M, N]  the inputs' dtype, or float32 for bfloat16 or float16 inputs (main gradients)
 //   left    [B..., M, K]  or [B..., K, M] when transposeLeft
-//   right   [B..., K, N]  or [B..., N, K] when transposeRight; without leading dimensions it is shared by the batch
+//   right   [B..., K, N]  or [B..., N, K] when transposeRight; without leading dimensions it is shared by
+//           the batch
 //   bias?   [N]
-//   output shares no memory with the others.
+//   output shares no memory with the inputs.
 //
-// If `right` has no batch, the leading dimensions of `left` are folded into M (not possible with
-// transposeLeft, where they are folded into K: the weight gradient, a sum over all tokens).
+// If `right` has no batch, the leading dimensions of `left` are folded into M. With transposeLeft, they are
+// instead folded into K, which gives the weight gradient, a sum over all tokens.
 #include "ops/matmul.h"
 
 #include "core/validation.h"
@@ -15,7 +16,7 @@
 namespace mtl {
 namespace {
 
-// Returns the product of all dimensions except the last `count`. The function multiplies sizes, because
+// Returns the product of all dimensions except the last `count`. The sizes are multiplied one by one, because
 // dividing the total size would fail for an empty tensor.
 int64_t leading(const TensorView& view, int count) {
   int64_t product = 1;
@@ -23,15 +24,15 @@ int64_t leading(const TensorView& view, int count) {
   return product;
 }
 
-// Returns true if the batch can be computed as one matmul. The leading dimensions then become rows. If `left`
-// is transposed, the matmul sums over the leading dimensions.
+// Returns true if the batch can be computed as one matmul. The leading dimensions become rows or, if `left`
+// is transposed, are summed over.
 bool is_folded(const OpCall& call) {
   return call.tensor(Matmul::kRight).rank == 2 ||
          (call.flag(Matmul::kTransposeLeft) && call.tensor(Matmul::kOutput).rank == 2);
 }
 
-// Returns K, the number of terms of each sum. left_inner returns the number of columns of op(left);
-// right_inner returns the number of rows of op(right).
+// left_inner returns the number of columns of op(left), and right_inner the number of rows of op(right). Both
+// must equal K, the number of terms in each sum.
 int64_t left_inner(const OpCall& call, bool is_transposed) {
   const TensorView& left = call.tensor(Matmul::kLeft);
   if (!is_transposed) return left.dim(-1);

@@ -1,4 +1,5 @@
-// The argument positions of matmul and the resulting sizes; the contract is in matmul.cc.
+// Names for the operand indices of matmul, and the sizes that follow from the operands. The contract is in
+// matmul.cc.
 #pragma once
 
 #include "core/op_call.h"
@@ -14,7 +15,7 @@ struct MatmulSizes {
   int64_t batch = 1, rows = 0, columns = 0, inner = 0;
 };
 
-// Returns the sizes of a call that the op's validation has accepted.
+// Returns the sizes of a call. The op's validation must have accepted the call.
 MatmulSizes matmul_sizes(const OpCall& call);
 
 }  // namespace mtl

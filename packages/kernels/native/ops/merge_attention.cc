@@ -1,20 +1,21 @@
-// merge_attention: merges attention results of the same queries over different keys, a step of ring attention
-// (Liu et al. 2023). output and logSumExp are over some keys, partOutput and partLogSumExp over other keys;
-// output and logSumExp become the results over all keys.
+// merge_attention: merges attention results of the same queries over different keys, which is a step of ring
+// attention (Liu et al. 2023). output and logSumExp are over some of the keys, partOutput and partLogSumExp
+// over other keys; output and logSumExp become the results over all these keys.
 //
-//   S query positions, B micro-batch, A query heads, D head size of values
-//   output, partOutput        [S, B, A, D] or, of packed samples, [T, A, D]; float32 or float64
+//   S query positions, B micro-batch size, A query heads, D head size of values
+//   output, partOutput        [S, B, A, D] or, for packed samples, [T, A, D]; float32 or float64
 //   logSumExp, partLogSumExp  [B, A, S] or [A, T], of the same dtype: the log of the softmax's denominator
 //
 //   g = sigmoid(partLogSumExp - logSumExp)
-//   output    = (1 - g) output + g partOutput
+//   output    = (1 - g) * output + g * partOutput
 //   logSumExp = log(e^logSumExp + e^partLogSumExp)
 //
-// Only exponentials of differences are computed, so none overflows. kEmptyLogSumExp means no keys: merged
-// with it, the other part keeps its bits, and merging two empty parts gives an empty one, with output 0.
+// Only exponentials of differences are computed, so none overflows. kEmptyLogSumExp means that a part has no
+// keys: merged with it, the remaining part keeps its bits, and merging two empty parts gives an empty part,
+// with output 0.
 //
-// logSumExp and partLogSumExp may be strided views whose last dimension is contiguous: some positions of a
-// sequence are merged in place.
+// logSumExp and partLogSumExp may be strided views whose last dimension is contiguous: a range of a
+// sequence's positions is merged in place.
 #include "ops/merge_attention.h"
 
 #include "core/validation.h"

@@ -1,4 +1,4 @@
-// The operands of merge_attention by name, and the positions of its rows; the contract is in
+// Names for the operand indices of merge_attention, and the order of its rows. The contract is in
 // merge_attention.cc.
 #pragma once
 
@@ -12,8 +12,8 @@ struct MergeAttention {
 };
 
 // The rows of an output (one for each position, sample and head, in this order), and the strides of their
-// statistics in elements. The strides lead from one sample or head to the next. The statistics of
-// neighbouring positions are neighbours in memory.
+// statistics, in elements. The strides lead from one sample or head to the next; the statistics of
+// neighbouring positions are adjacent in memory.
 struct MergedRows {
   int64_t count, head_size;
   int64_t batch, heads;
@@ -23,7 +23,7 @@ struct MergedRows {
 
 MergedRows merged_rows_of(const OpCall& call);
 
-// The indices of the statistics of a row: `whole` is the index in logSumExp, and `part` is the index in
+// The indices of a row's statistics: `whole` is the index in logSumExp, and `part` the index in
 // partLogSumExp.
 struct MergedStatistics {
   int64_t whole, part;

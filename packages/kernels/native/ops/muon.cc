@@ -1,26 +1,27 @@
-// The elementwise parts of Muon (Jordan et al. 2024): the matmuls of Newton-Schulz are `matmul`. `scalars`
-// [5] float32 come from adamw_scalars: the learning rate, two unused values, the factor on the gradient, and
-// 0 if the step is skipped.
+// The elementwise parts of Muon (Jordan et al. 2024). The matmuls of Newton-Schulz are the op `matmul`.
+// `scalars` [5] float32 come from adamw_scalars: the learning rate, two unused values, the factor on the
+// gradient, and 0 if the step is skipped.
 //
-// muon_momentum: the exponential average of gradients, and the direction in place of the gradient
+// muon_momentum: the exponential average of gradients, and the direction, which replaces the gradient
 //
 //   momentum, gradient [N] float32, updated; a skipped step changes neither
 //
-//   g = factor * gradient;  m += (1 - decay) (g - m);  gradient = nesterov ? g + decay (m - g) : m
+//   g = factor * gradient;  m += (1 - decay) * (g - m);  gradient = nesterov ? g + decay * (m - g) : m
 //
 // muon_normalize: output = input / max(sqrt(squares), epsilon), so that no singular value is above 1
 //
 //   input [...] float32;  output [...] float32 or bfloat16;  squares [1] float64: the sum of squares of input
 //
-// muon_polynomial: output = constant I + linear gram + quadratic square, the factor of a step of
-// Newton-Schulz
+// muon_polynomial: output = constant * I + linear * gram + quadratic * square, the factor in a
+//                 step of Newton-Schulz
 //
-//   output, gram [M, M] float32 or bfloat16;  square [M, M] float32: gram gram
+//   output, gram [M, M] float32 or bfloat16;  square [M, M] float32: gram @ gram
 //
 // muon_update: parameter -= learning rate * (weightDecay * parameter + direction)
 //
-//   parameter [N] float32, updated;  modelParameter? [N] bfloat16 or float16: the rounded copy;  direction [N] float32,
-//   set to zero afterwards when `clearDirection`, in a skipped step too, which changes nothing else
+//   parameter [N] float32, updated;  modelParameter? [N] bfloat16 or float16: the rounded copy
+//   direction [N] float32, set to zero afterwards if `clearDirection`. This also happens in a skipped step,
+//   which changes nothing else
 #include "ops/muon.h"
 
 #include "core/validation.h"

@@ -1,4 +1,4 @@
-// The operands of the Muon ops by name; the contract is in muon.cc.
+// Names for the operand indices of the Muon ops. The contract is in muon.cc.
 #pragma once
 
 namespace mtl {

@@ -1,13 +1,14 @@
-// permute_rows: output[r] = input[sources[r] / topK], zeros where sources[r] is -1: the rows of each expert's
-//               tokens together
+// permute_rows: output[r] = input[sources[r] / topK], or zeros where sources[r] is -1. Rows of the same
+//               expert's tokens become adjacent
 // combine_rows: output[t] = sum over slots, in their order, of rows[positions[t, slot]], where positions are
 // not -1
 //
-//   permute_rows  output [..., H] of R rows, input [..., H] of T rows, sources [R] int32: flat slots t topK + slot
+//   permute_rows  output [..., H] of R rows, input [..., H] of T rows, sources [R] int32: flat slots
+//                 t * topK + slot
 //   combine_rows  output [..., H] of T rows, rows [..., H] of R rows, positions [T, k] int32
-//   An invalid row index is MTL_INDEX. Sums are of float32 (double over float64), rounded once.
+//   An invalid row index is MTL_INDEX. Sums are computed in float32 (double for float64) and rounded once.
 //
-// With the `sources` and `positions` of one call of group_by_expert, each op is the backward of the other.
+// With the `sources` and `positions` of one call of group_by_expert, each op is the backward op of the other.
 #include <string>
 
 #include "core/validation.h"
@@ -29,7 +30,7 @@ Status validate_rows(const OpCall& call, int output, int input) {
                       static_cast<long long>(call.tensor(input).dim(-1)));
 }
 
-// Returns the number of rows of a tensor. Its last dimension may be empty.
+// Returns the number of rows of a tensor, even if its last dimension is empty.
 int64_t num_rows(const TensorView& tensor) {
   int64_t rows = 1;
   for (int dim = 0; dim + 1 < tensor.rank; ++dim) rows *= tensor.shape[dim];

@@ -1,4 +1,4 @@
-// The operands of permute_rows and combine_rows by name; the contract is in permute_rows.cc.
+// Names for the operand indices of permute_rows and combine_rows. The contract is in permute_rows.cc.
 #pragma once
 
 namespace mtl {

@@ -1,9 +1,10 @@
 // philox_normal: output[r, c] = mean + standardDeviation * N(0, 1), depending only on global coordinates
 //
-//   output [R, C]: rows rowOffset.. and columns columnOffset.. of a tensor with globalColumns columns, so
-//   that a weight has the same values for any sharding. Element e = row * globalColumns + column takes
-//   part e % 4 of Philox counter (e / 4 low, e / 4 high, 0, 0); words 0 and 1 give normals 0 and 1, words 2
-//   and 3 normals 2 and 3 (Box and Muller 1958, in double on the host).
+//   output [R, C]: the rows from rowOffset on and the columns from columnOffset on of a tensor with
+//   globalColumns columns, so that a weight has the same values for any sharding. Element
+//   e = row * globalColumns + column uses part e % 4 of Philox counter (e / 4 low, e / 4 high, 0, 0): words 0
+//   and 1 give normals 0 and 1, and words 2 and 3 give normals 2 and 3 (Box and Muller 1958, in double on the
+//   host).
 #include "core/validation.h"
 #include "ops/philox_normal.h"
 

@@ -1,4 +1,4 @@
-// The operands of philox_normal by name; the contract is in philox_normal.cc.
+// Names for the operand indices of philox_normal. The contract is in philox_normal.cc.
 #pragma once
 
 namespace mtl {

@@ -1,25 +1,29 @@
 // precision_aware_adamw: `adamw` (see adamw.cc) with moments, master values and gradients in separate dtypes.
 // The update is computed in float32, from moments before they are rounded.
 //
-//   parameter     [N] float32, updated; or, with `remainder`, bfloat16: the rounded values, which the model computes with
+//   parameter     [N] float32, updated; or, with `remainder`, bfloat16: the rounded values, with which the
+//   model computes
 //   remainder?    [2 N] uint8, updated: the lower 16 bits of each float32 value (see split_remainder)
 //   modelParameter?  [N] bfloat16 or float16: the rounded copy of a float32 parameter
 //   firstMoment, secondMoment  [N] float32, bfloat16 or float16, updated
-//   firstScales?, secondScales?  [M] float32, updated, for moments in float16: the factor of each segment; zero at first
-//   gradient      [N] float32 or bfloat16; set to zero afterwards when `clearGradient`
-//   scalars, segments  as in adamw; moments in float16 of elements behind the last segment must be zero
+//   firstScales?, secondScales?  [M] float32, updated, for moments in float16: the factor of each segment;
+//   initially zero
+//   gradient      [N] float32 or bfloat16; set to zero afterwards if `clearGradient`
+//   scalars, segments  as in adamw; float16 moments of elements after the last segment must be zero
 //
-// The scale of a segment is the smallest power of two for which its largest moment is at most 65504 / 2: the
-// scale of Transformer Engine's FusedAdam, rounded up to a power of two. It changes no digits of a moment
-// above 2^-29 of the largest, so that results hardly depend on how parameters are divided into segments.
+// A segment's scale is the smallest power of two for which its largest moment is at most 65504 / 2. This is
+// the scale of Transformer Engine's FusedAdam, rounded up to a power of two. It does not change the digits of
+// a moment above 2^-29 of the largest, so results hardly depend on how parameters are divided into segments.
 //
-// split_remainder: the nearest bfloat16 of float32 values, ties away from zero, and the bits that it lacks
+// split_remainder: splits float32 values into the nearest bfloat16, ties away from zero, and the bits that it
+// lacks
 //
-//   rounded [N] bfloat16;  remainder [2 N] uint8: the lower 16 bits of each value, lower byte first;  input [N] float32
+//   rounded [N] bfloat16;  remainder [2 N] uint8: the lower 16 bits of each value, lower byte first;  input
+//   [N] float32
 //
-//   The upper 16 bits are `rounded`, minus 1 if the remainder is 2^15 or more. NaN loses its payload.
+//   The value's upper 16 bits are `rounded`, minus 1 if the remainder is 2^15 or more. NaN loses its payload.
 //
-// join_remainder: output [N] float32, the values that rounded and remainder were split from
+// join_remainder: output [N] float32, the values from which `rounded` and `remainder` were split
 #include "ops/precision_aware_adamw.h"
 
 #include "core/validation.h"

@@ -1,5 +1,5 @@
-// The operands, by name, of the AdamW op whose states have chosen dtypes, and of the ops that split and join
-// float32 values; the contracts are in precision_aware_adamw.cc.
+// Names for the operand indices of precision_aware_adamw, split_remainder and join_remainder. The contracts
+// are in precision_aware_adamw.cc.
 #pragma once
 
 #include <stdint.h>
@@ -32,14 +32,14 @@ struct JoinRemainder {
   enum Tensors { kOutput, kRounded, kRemainder };
 };
 
-// The bits of a float32 value, as a bfloat16 and its remainder.
+// The bits of a float32 value, split into a bfloat16 and its remainder.
 struct SplitBits {
   uint16_t rounded, remainder;
 };
 
-// Adds 1 to the upper half if the lower half is 2^15 or more. The result is the nearest bfloat16; a tie
-// results in the larger magnitude. NaN becomes the quiet NaN of its sign without a payload, whose lower half
-// is zero.
+// Adds 1 to the upper half if the lower half is 2^15 or more. The result is the nearest bfloat16; for a tie,
+// it is the value with the larger magnitude. NaN becomes the quiet NaN with the same sign and without a
+// payload, whose lower half is zero.
 static inline SplitBits split_bits(uint32_t bits) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) bits = (bits & 0x80000000u) | 0x7fc00000u;
   return {static_cast<uint16_t>((bits + 0x8000u) >> 16), static_cast<uint16_t>(bits)};
@@ -50,9 +50,9 @@ static inline uint32_t join_bits(SplitBits bits) {
   return ((static_cast<uint32_t>(bits.rounded) - (bits.remainder >> 15)) << 16) | bits.remainder;
 }
 
-// Returns the scale of float16 states with the largest magnitude `largest`. The scale is the smallest power
-// of two with which the states are at most half of float16's range, and 0 if all states are zero. With the
-// highest power, infinity stays infinite and all other values stay finite.
+// Returns the scale of float16 states whose largest magnitude is `largest`. The scale is the smallest power
+// of two for which the scaled states are at most half of float16's range, or 0 if all states are zero. With
+// the highest power, infinity stays infinite and all finite values stay finite.
 static inline float float16_scale(float largest) {
   union {
     float value;

@@ -1,12 +1,13 @@
 // sum_rows:       output[n] = sum over rows of input[..., n] (+ output when accumulate): bias gradients
 // sum_of_squares: output[0] = sum of input^2 (+ output when accumulate), in double and in a fixed order:
 //                 gradient norms
-// weighted_sum:   output[0] = sum of values * weights, in double and in a fixed order: the loss of a micro-batch
+// weighted_sum:   output[0] = sum of values * weights, in double and in a fixed order: the loss of a
+// micro-batch
 //
-//   sum_rows:       output [N] float32 (float64 over float64 inputs), input [..., N]
+//   sum_rows:       output [N] float32 (float64 for float64 inputs), input [..., N]
 //   sum_of_squares: output [1] float64, input of any shape, float32 or float64
-//   weighted_sum:   output [1] float64, values and weights of any shapes and of one size: values
-//                   float32 or float64, weights of the same dtype or float32
+//   weighted_sum:   output [1] float64, values and weights of any shapes, with equally many elements; values
+//                   are float32 or float64, and weights have the same dtype or float32
 #include "core/validation.h"
 #include "ops/reductions.h"
 

@@ -1,4 +1,4 @@
-// The operands of reductions by name; the contract is in reductions.cc.
+// Names for the operand indices of the reductions. The contract is in reductions.cc.
 #pragma once
 
 namespace mtl {

@@ -1,19 +1,20 @@
 // rms_norm_forward: output = input * rstd * weight, over the last dimension (Zhang and Sennrich 2019)
-//   with squares: rows have `width` features, and other tensors hold the rest; rstd is computed from squares
-//   / width, and the output has the features of this tensor
-// rms_norm_backward: either gradient or both; an absent one costs nothing, so that backward can be split into
-// its input and its weight part
+//   with squares: rows have `width` features, and this tensor contains a part. rstd is computed from
+//   squares / width, and the output has this tensor's features
+// rms_norm_backward: either gradient or both. An absent gradient is not computed, so that the backward pass
+// can be split into separate calls for the input's and the weight's gradient
 //
 //   input, output, gradients, addend?  [..., H]      weight  [H]
-//   rstd  [rows] float32 (float64 over float64 inputs): 1 / sqrt(mean of input^2 + epsilon)
-//   inputGradient?  [..., H] = dL/dinput (+ addend: the gradient that reaches the input along the residual path)
-//   weightGradient?  [H] float32 (float64): added to
+//   rstd  [rows] float32 (float64 for float64 inputs): 1 / sqrt(mean of input^2 + epsilon)
+//   inputGradient?  [..., H] = dL/dinput (+ addend: the gradient that reaches the input along the residual
+//   path)
+//   weightGradient?  [H] float32 (float64); the op adds to it
 //   squares?, products?  [rows] float32 (float64): the sums over whole rows of input^2, and of
-//                        outputGradient * weight * input (row_products of each part, summed)
-//   width: the features of a whole row, H without squares and products
+//                        outputGradient * weight * input (the sum of row_products over all parts)
+//   width: the number of features in a whole row; H without squares and products
 //
 // Tensors [..., H] may be strided views whose last dimension is contiguous: the queries and keys in a packed
-// projection are normalized without a copy (H is the head size then).
+// projection are normalized without a copy (in this case, H is the head size).
 #include "ops/rms_norm.h"
 
 #include "core/validation.h"
@@ -35,8 +36,8 @@ Status validate_common(const OpCall& call, int input, int rstd, int weight) {
   return expect_dtype(call, weight, {call.tensor(input).dtype});
 }
 
-// Checks sums over complete rows of `width` features. `width` must be at least the number of features of the
-// input, and without sums exactly this number.
+// Checks `sums`, the sums over complete rows of `width` features. With sums, `width` must be at least the
+// number of features in the input; without sums, it must be exactly this number.
 Status expect_sums(const OpCall& call, int sums, int input, int width) {
   const double features = call.attribute(width), own = static_cast<double>(call.tensor(input).dim(-1));
   if (call.has(sums) ? features < own : features != own) return argument_error(call, "width is not that of whole rows");

@@ -1,4 +1,4 @@
-// The operands of rms_norm_forward and _backward by name; the contract is in rms_norm.cc.
+// Names for the operand indices of rms_norm_forward and _backward. The contract is in rms_norm.cc.
 #pragma once
 
 namespace mtl {

@@ -1,14 +1,14 @@
 // rotary_embedding: rotates pairs of elements of every head by angles that depend on the position of the row
-// (RoPE, Su et al. 2021). Its gradient is the inverse rotation of the output's gradient.
+// (RoPE, Su et al. 2021). The gradient of its input is the inverse rotation of its output's gradient.
 //
 //   input, output  [S, B, ..., D] or [T, ..., D]: any number of dimensions for heads
 //   positions      [S, B] or [T] int32: the row of the table for each row of heads
-//   table          [P, R] float32: cosines of R / 2 angles, then their sines; R even, 2 to D
+//   table          [P, R] float32: the cosines of R / 2 angles, then their sines; R is even, from 2 to D
 //   interleaved    0: pair i is elements i and i + R / 2 (Llama);  1: elements 2i and 2i + 1
 //   inverse        1: rotates by the negative angles
 //
-//   (a, b) becomes (a cos - b sin, a sin + b cos). Elements from R on are copied. A position outside the
-//   table is MTL_INDEX.
+//   (a, b) becomes (a * cos - b * sin, a * sin + b * cos). Elements from R on are copied. A position outside
+//   of the table is MTL_INDEX.
 //
 // Input and output may be strided views whose last dimension is contiguous, and may be the same memory: the
 // queries and keys in a packed projection are rotated in place.

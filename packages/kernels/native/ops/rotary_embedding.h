@@ -1,4 +1,4 @@
-// The operands of rotary_embedding by name; the contract is in rotary_embedding.cc.
+// Names for the operand indices of rotary_embedding. The contract is in rotary_embedding.cc.
 #pragma once
 
 #include "core/op_call.h"

@@ -2,19 +2,22 @@
 //                 probabilities[t] = their weights
 // router_backward: logitsGradient from probabilitiesGradient
 //
-//   logits, logitsGradient [..., E] float32 (float64), T rows   probabilities, probabilitiesGradient [T, k] of its dtype
+//   logits, logitsGradient [..., E] float32 (float64), T rows   probabilities, probabilitiesGradient [T, k]
+//   of the logits' dtype
 //   experts [T, k] int32   expertBias? [E] float32 (or of the logits' dtype)
-//   chosen? [T, k] int32: the experts, instead of a selection
+//   chosen? [T, k] int32: the experts; replaces the selection
 //   scoreFunction: 0 softmax, 1 sigmoid, 2 sqrt(softplus)
 //   preSoftmax: the softmax is over all experts (else over the selected experts); softmax only
-//   scalingFactor: of all probabilities
-//   numGroups: 0, or groups of equal size. A row uses the groupTopK groups with the largest sums of their
-//              k / groupTopK largest selection scores; experts of other groups are not selected
+//   scalingFactor: multiplies all probabilities
+//   numGroups: 0, or the number of groups of equal size. A row uses the groupTopK groups with the largest
+//              sums of their k / groupTopK largest selection scores; experts outside of these groups are not
+//              selected
 //
 // The selection score of an expert is its logit (softmax), its probability (preSoftmax), or its score, plus
-// its bias, which only selects. Among equal scores the lower expert comes first; NaN counts as the largest,
-// so that it shows in the loss. The probabilities of sigmoid and sqrt(softplus) are divided by their sum +
-// 1e-20 where k is more than 1 (DeepSeek-AI 2024, arXiv 2412.19437; Shazeer et al. 2017, arXiv 1701.06538).
+// its bias, which affects only the selection. If scores are equal, the expert with the lower index comes
+// first. NaN counts as the largest score, so that it shows in the loss. If k is more than 1, the
+// probabilities of sigmoid and sqrt(softplus) are divided by their sum + 1e-20 (DeepSeek-AI 2024, arXiv
+// 2412.19437; Shazeer et al. 2017, arXiv 1701.06538).
 #include "ops/router.h"
 
 #include <cmath>
@@ -33,7 +36,7 @@ Status expect_score_function(const OpCall& call, int attribute) {
 
 namespace {
 
-// Checks `slots` [T, k] of the logits' dtype, with k from 1 to the number of experts.
+// Checks that `slots` is [T, k] and has the logits' dtype, with k from 1 to the number of experts.
 Status validate(const OpCall& call, int logits, int slots) {
   MTL_RETURN_IF_ERROR(expect_rank(call, logits, 2, kMaxRank));
   MTL_RETURN_IF_ERROR(expect_dtype(call, logits, {DType::kFloat32, DType::kFloat64}));

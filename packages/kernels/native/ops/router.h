@@ -1,4 +1,4 @@
-// The operands of router_forward and router_backward by name; the contract is in router.cc.
+// Names for the operand indices of router_forward and router_backward. The contract is in router.cc.
 #pragma once
 
 #include "core/op_call.h"
@@ -17,7 +17,7 @@ struct RouterBackward {
   enum Attributes { kScoreFunction, kPreSoftmax, kScalingFactor };
 };
 
-// The sizes of a call of router_forward or router_backward, for kernels.
+// The sizes that kernels need from a call of router_forward or router_backward.
 struct RouterSizes {
   int64_t rows, experts, slots;
 };
@@ -26,7 +26,7 @@ inline RouterSizes router_sizes(const OpCall& call, int logits, int probabilitie
   return {of_slots.dim(0), of_logits.dim(-1), of_slots.dim(1)};
 }
 
-// Fails with MTL_ARGUMENT unless the attribute is the number of a score function.
+// Fails with MTL_ARGUMENT unless the attribute's value is a score function.
 Status expect_score_function(const OpCall& call, int attribute);
 
 }  // namespace mtl

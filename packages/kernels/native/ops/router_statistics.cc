@@ -1,17 +1,20 @@
-// router_statistics_forward: sums over the rows of each sequence, for the losses of a router
+// router_statistics_forward: sums over the rows of each sequence, for a router's losses
 // router_statistics_backward: logitsGradient from the gradients of scoreSums and squaredLogSumExp
 //
-//   logits, logitsGradient [..., E] float32 (float64), T rows; row t is of sequence t % numSequences
-//   rowWeights? [T] float32: a row of weight 0 is padding and does not count; all other rows count once
-//   counts            [N, E] as logits: how often an expert is among the topK largest scores (ties: the lower expert)
-//   scoreSums         [N, E] of the logits' dtype: sums of scores; scoreGradients? its gradient
-//   squaredLogSumExp  [N] of the logits' dtype: sums of ln(sum over experts of e^logit)^2; squareGradients? its gradient
+//   logits, logitsGradient [..., E] float32 (float64), T rows; row t belongs to sequence t % numSequences
+//   rowWeights? [T] float32: a row whose weight is 0 is padding and does not count; all other rows count
+//   once
+//   counts            [N, E] of the logits' dtype: how often an expert is among the topK largest scores (if
+//                     scores are equal, the lower expert index)
+//   scoreSums         [N, E] of the logits' dtype: sums of scores; scoreGradients? is its gradient
+//   squaredLogSumExp  [N] of the logits' dtype: sums of ln(sum over experts of e^logit)^2; squareGradients?
+//                     is its gradient
 //   entropy           [N] of the logits' dtype: sums of the entropies of scores, in nats
 //   scoreFunction: as in router_forward; scores of sigmoid and sqrt(softplus) are divided by (sum + 1e-20)
 //
-// Neither a bias nor groups are part of the scores (Fedus et al. 2021, arXiv 2101.03961; DeepSeek-AI 2024,
-// arXiv 2412.19437; Zoph et al. 2022, arXiv 2202.08906, for the squares). Sums are in double, in an order
-// that does not depend on the number of threads.
+// The scores depend neither on a bias nor on groups (Fedus et al. 2021, arXiv 2101.03961; DeepSeek-AI 2024,
+// arXiv 2412.19437; for the squares: Zoph et al. 2022, arXiv 2202.08906). Sums are computed in double, in an
+// order that does not depend on the number of threads.
 #include "ops/router_statistics.h"
 
 #include "core/validation.h"

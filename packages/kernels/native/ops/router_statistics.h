@@ -1,5 +1,5 @@
-// The operands of router_statistics_forward and router_statistics_backward by name; the contract is in
-// router_statistics.cc.
+// Names for the operand indices of router_statistics_forward and router_statistics_backward. The contract is
+// in router_statistics.cc.
 #pragma once
 
 namespace mtl {

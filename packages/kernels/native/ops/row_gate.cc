@@ -2,9 +2,10 @@
 // row_gate_backward: inputGradient = sigmoid(logit) * outputGradient;
 //                    logitsGradient = sigmoid'(logit) * the sum over the row of outputGradient * input
 //
-//   output, input and their gradients  [..., H]      logits, logitsGradient  [rows] float32 (float64 over float64)
+//   output, input and their gradients  [..., H]      logits, logitsGradient  [rows] float32 (float64 for
+//   float64 inputs)
 //
-// The gate of the shared experts of Qwen2-MoE.
+// This is the gate of Qwen2-MoE's shared experts.
 #include "ops/row_gate.h"
 
 #include "core/validation.h"

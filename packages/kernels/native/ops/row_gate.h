@@ -1,4 +1,4 @@
-// The operands of row_gate_forward and _backward by name; the contract is in row_gate.cc.
+// Names for the operand indices of row_gate_forward and _backward. The contract is in row_gate.cc.
 #pragma once
 
 namespace mtl {

@@ -1,9 +1,9 @@
 // row_products: output = the sum over the last dimension of left * right, or of left * right * weight
 //
-//   left, right  [..., H]      weight?  [H]      output  [rows] float32 (float64 over float64)
+//   left, right  [..., H]      weight?  [H]      output  [rows] float32 (float64 for float64 operands)
 //
-// Computes the sums of a norm whose features are sharded over processes: sums of squares and, in backward, of
-// gradients times inputs. They are added over processes between this op and rms_norm.
+// Computes the sums for a norm whose features are sharded over processes: sums of squares and, in the
+// backward pass, of gradients times inputs. They are added over processes between this op and rms_norm.
 #include "ops/row_products.h"
 
 #include "core/validation.h"

@@ -1,4 +1,4 @@
-// The operands of row_products by name; the contract is in row_products.cc.
+// Names for the operand indices of row_products. The contract is in row_products.cc.
 #pragma once
 
 namespace mtl {

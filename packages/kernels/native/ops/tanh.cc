@@ -1,8 +1,8 @@
 // tanh_forward: output = tanh(input); tanh_backward: inputGradient = outputGradient * (1 - output^2)
 //
-//   all of one shape and floating dtype; inputGradient may be the memory of outputGradient
+//   all have the same shape and floating dtype; inputGradient may be outputGradient itself
 //
-// The activation of BERT's pooler (Devlin et al. 2018).
+// This is the activation of BERT's pooler (Devlin et al. 2018).
 #include "core/validation.h"
 #include "ops/tanh.h"
 

@@ -1,4 +1,4 @@
-// The operands of tanh_forward and _backward by name; the contract is in tanh.cc.
+// Names for the operand indices of tanh_forward and _backward. The contract is in tanh.cc.
 #pragma once
 
 namespace mtl {

@@ -27,8 +27,7 @@ Status expect_tensor(const VisibilityCall& operands, Tensors tensor, DType dtype
   return expect_dtype(operands.call, at(operands, tensor), {dtype});
 }
 
-// Checks the sizes of packed samples whose queries have separate rows, or whose queries and keys have
-// separate positions.
+// Checks the sizes of packed samples whose queries have separate rows or separate positions.
 Status validate_packed_parts(const VisibilityCall& operands) {
   const OpCall& call = operands.call;
   MTL_RETURN_IF_ERROR(expect_tensor(operands, kQueryStarts, DType::kInt32, {operands.batch + 1}));
@@ -62,16 +61,14 @@ Status validate_packed(const VisibilityCall& operands) {
     return argument_error(call, "longest is %g, expected an integer from 0 to the %lld rows", longest,
                           static_cast<long long>(operands.num_keys));
   }
-  // each row is a query of at most one sample, and each query attends at most to the keys of the longest
-  // sample
+  // each row belongs to at most one sample, and its query attends to at most all keys of the longest sample
   const double most = longest * static_cast<double>(operands.num_queries);
   if (is_integer_to(num_scores, most)) return ok_status();
   return argument_error(call, "numScores is %.17g, expected the sum of the squares of all lengths (of queries times keys): "
                         "an integer from 0 to longest times the rows, %.17g", num_scores, most);
 }
 
-// Rejects options of packed samples in calls without packed samples, because these calls would ignore the
-// options.
+// Rejects options of packed samples in a call without packed samples, which would ignore them.
 Status expect_nothing_packed(const VisibilityCall& operands) {
   const OpCall& call = operands.call;
   for (const Tensors tensor : {kQueryStarts, kFirstQueries, kFirstKeys}) {
@@ -85,8 +82,8 @@ Status expect_nothing_packed(const VisibilityCall& operands) {
                         longest, call.attribute(kLongestQueries), num_scores);
 }
 
-// Checks the starts of samples in `rows` rows, at most `longest` rows a sample. `name`: the tensor's name in
-// errors.
+// Checks where samples start in `rows` rows. A sample has at most `longest` rows. `name` is the tensor's name
+// in errors.
 Status check_starts(const OpCall& call, const char* name, const int32_t* starts, int64_t batch, int64_t longest, int64_t rows) {
   for (int64_t sample = 0; sample < batch; ++sample) {
     const int64_t length = int64_t{starts[sample + 1]} - starts[sample];

@@ -1,23 +1,25 @@
-// The keys that each query sees in attention: the operands of attention_forward and attention_backward that
-// hide keys from queries, their validation, and the fields with which kernels compute what is hidden.
+// The keys to which each query attends: the operands of attention_forward and attention_backward that
+// hide keys from queries, their validation, and the fields from which kernels compute what is hidden.
 //
-// Query s is at position p = firstQuery + s of the sequence and key k at position firstKey + k, so that a
+// Query s is at position p = firstQuery + s of the sequence, and key k at position firstKey + k, so that a
 // call may compute some queries of a sequence with some of its keys. A query attends to every key that none
-// of these options hides: causal: keys after p windowSize w of 0 or more (-1: none), causal only: keys before
-// p - w
-//   keyStart?  [B, S] int32: keys before position keyStart[b, s] (the first one of its document)
-//   keyMask?   [B, K] uint8: keys where it is 0 (padding)
+// of these options hides:
+//   causal: hides keys after p
+//   windowSize: with causal, w of 0 or more hides keys before p - w; -1: no window
+//   keyStart?  [B, S] int32: hides keys before position keyStart[b, s] (the first position of its document)
+//   keyMask?   [B, K] uint8: hides keys where it is 0 (padding)
 //   starts?    [N + 1] int32: packed samples. Sample n has the rows starts[n] to starts[n + 1] of T, without
-//   padding; keys of other samples are hidden, and positions count from firstQueries and firstKeys. There is
-// no B, and no firstQuery, firstKey, keyStart and keyMask. Rows from starts[N] on belong to no sample:
-// results are 0 there; inputs must be finite there, as under a key mask. longest: no sample has more rows.
-// numScores: scores that count as FLOPs, the sum of the squares of all lengths. Both are 0 without packed
-// samples.
-//   queryStarts?  [N + 1] int32, with starts: sample n has the queries queryStarts[n] to queryStarts[n + 1] of U
-//   rows, any part of the sample: queries and outputs have U rows in place of T. longestQueries: no sample
-// has more queries (0 without queryStarts). numScores: the sum over samples of queries times keys.
-//   firstQueries?, firstKeys?  [N] int32, with starts: the positions of each sample's first query and first key
-//   in its sequence. Default: 0.
+//   padding. Keys of other samples are hidden, and positions count from firstQueries and firstKeys. There
+//   is no B, and no firstQuery, firstKey, keyStart and keyMask. Rows from starts[N] on do not belong to any
+//   sample: their results are 0, and their inputs must be finite, as under a key mask.
+//   longest: no sample has more rows. numScores: how many scores count as FLOPs, the sum of the squares of
+//   all lengths. Both are 0 without packed samples.
+//   queryStarts?  [N + 1] int32, with starts: sample n has the queries queryStarts[n] to queryStarts[n + 1]
+//   of U rows, which are any part of the sample. Queries and outputs have U rows instead of T.
+//   longestQueries: no sample has more queries (0 without queryStarts). numScores is then the sum over all
+//   samples of queries times keys.
+//   firstQueries?, firstKeys?  [N] int32, with starts: the positions of each sample's first query and first
+//   key in its sequence. Default: 0.
 #pragma once
 
 #include "core/host_device.h"
@@ -25,8 +27,8 @@
 
 namespace mtl {
 
-// The operands of every attention op that this file describes, each with its name in the schema. The
-// enumerations of an op have the tensors next to each other, in this order, and the attributes first.
+// The operands that this file describes, which every attention op has, each with its name in the schema. In
+// an op's enumerations, these tensors are consecutive and in this order, and these attributes come first.
 #define MTL_VISIBILITY_TENSORS(USE) \
   USE(kKeyStart, "keyStart?") USE(kKeyMask, "keyMask?") USE(kStarts, "starts?") USE(kQueryStarts, "queryStarts?") \
   USE(kFirstQueries, "firstQueries?") USE(kFirstKeys, "firstKeys?")
@@ -36,11 +38,11 @@ namespace mtl {
 #define MTL_CONSTANT_OF(constant, name) constant,
 #define MTL_NAME_OF(constant, name) name,
 
-// The window of a problem without a window. It exceeds any position, and is half the range of 32 bits.
+// Stands for the absence of a window. It exceeds any position, and is half the range of 32 bits.
 constexpr int64_t kNoWindow = int64_t{1} << 30;
 
 // S query positions and K key positions of B samples. A query attends to all keys that no field hides.
-// Positions are counted in the complete sequence.
+// Positions count from the start of the complete sequence.
 struct Visibility {
   int64_t num_queries, num_keys;   // S and K; with packed samples at least the length of the longest
   int64_t batch;                   // B
@@ -50,14 +52,14 @@ struct Visibility {
   const int32_t* key_start;        // [B, S]: hides keys before this position; or null
   const uint8_t* key_mask;         // [B, K]: hides keys where it is 0; or null
   // Packed samples: sample b has the keys starts[b] to starts[b + 1] of T rows, and the queries
-  // query_starts[b] to query_starts[b + 1] of U rows. Operands have no sample dimension.
+  // query_starts[b] to query_starts[b + 1] of U rows. The operands have no sample dimension.
   const int32_t *starts, *query_starts;  // [B + 1], the same pointer if queries have the rows of keys; or null
   const int32_t *first_queries, *first_keys;  // [B]: first_query and first_key of each sample; or null
   int64_t rows, query_rows;                   // T and U
   int64_t num_scores;                         // the sum over samples of queries times keys
 };
 
-// The operands above in a call of an op, and the sizes of the op's query and key.
+// The operands above as they are in a call of an op, and the sizes of the op's query and key.
 struct VisibilityCall {
   const OpCall& call;
   int first_tensor;               // the index of keyStart
@@ -68,7 +70,7 @@ struct VisibilityCall {
 Status validate_visibility(const VisibilityCall& operands);
 // Returns the fields of a validated call.
 Visibility read_visibility(const VisibilityCall& operands);
-// Returns the number of a head's scores that count as FLOPs.
+// Returns how many of a head's scores count as FLOPs.
 double counted_scores(const VisibilityCall& operands);
 // Checks on the host that starts are ascending, within the rows and consistent with num_scores. Requires
 // packed samples.
@@ -84,12 +86,12 @@ MTL_HOST_DEVICE static inline int64_t first_key_of(const Visibility& visibility,
   return visibility.first_keys == nullptr ? visibility.first_key : visibility.first_keys[batch];
 }
 
-// Returns the number of positions of a sample: its own length for packed samples, otherwise `padded`.
+// Returns how many positions a sample has: its own length for packed samples, otherwise `padded`.
 MTL_HOST_DEVICE static inline int64_t length_of(const int32_t* starts, int64_t batch, int64_t padded) {
   return starts == nullptr ? padded : starts[batch + 1] - starts[batch];
 }
 
-// Returns true if queries of packed samples have other rows or positions than keys.
+// Returns true if the queries of packed samples differ from the keys in their rows or positions.
 static inline bool has_queries_apart(const Visibility& visibility) {
   return visibility.query_starts != visibility.starts || visibility.first_queries != nullptr ||
          visibility.first_keys != nullptr;

@@ -17,7 +17,10 @@ function write(path: string, text: string): void {
   writeFileSync(path, text);
 }
 
-/** Compiles a library with the ABI of the CUDA library from a C++ file. It finds no driver and no GPU. */
+/**
+ * Compiles a mock of the CUDA library, with the same ABI, from a C++ file. The mock finds no driver and no
+ * GPU.
+ */
 function compileStandIn(path: string): void {
   const source = join(root, 'stand_in.cc');
   write(

@@ -6,18 +6,18 @@ import { packageDirectory } from '../native/load-addon.js';
 
 const file = 'libmtl_cuda.so';
 
-/** The version that packages have in the repository. No registry has a package with this version. */
+/** The version that packages have in the repository. No package with this version is in a registry. */
 const unpublished = '0.0.0';
 
 const readManifest = (path: string): { version: string } => JSON.parse(readFileSync(path, 'utf8'));
 
 /**
- * Returns the file of the CUDA library: MTL_CUDA_LIBRARY, the local build, or the platform package
- * (`@mtl/kernels-cuda-linux-x64`), which must have the version of @mtl/kernels. The first existing file
- * counts, even if it cannot be loaded. `directory` is the folder of @mtl/kernels.
+ * Returns the path of the CUDA library: MTL_CUDA_LIBRARY, the local build, or the platform package
+ * (`@mtl/kernels-cuda-linux-x64`), which must have the same version as @mtl/kernels. The first existing file
+ * is returned, even if it cannot be loaded. `directory` is the folder of @mtl/kernels.
  *
- * @throws KernelError MTL_CUDA_LIBRARY if no library is found, with the tried places and the package to
- *   install
+ * @throws KernelError MTL_CUDA_LIBRARY if no library is found; the error names the tried places and the
+ *   package to install
  */
 export function cudaLibraryPath(directory = packageDirectory()): string {
   const explicit = process.env.MTL_CUDA_LIBRARY;
@@ -56,7 +56,7 @@ interface WantedPackage {
 }
 
 /**
- * Returns the library of the platform package that @mtl/kernels would import, or the reason why there is
+ * Returns the library in the platform package that @mtl/kernels would import, or the reason why there is
  * none.
  */
 function findPlatformPackage({
@@ -76,7 +76,7 @@ function resolveManifest(directory: string, name: string): string | undefined {
   const require = createRequire(join(directory, 'package.json'));
   try {
     const manifest = require.resolve(`${name}/package.json`);
-    // Node.js caches the paths of packages, even if the packages have been removed since
+    // Node.js caches the paths of packages, so the package may have been removed since
     return existsSync(manifest) ? manifest : undefined;
   } catch {
     return undefined;

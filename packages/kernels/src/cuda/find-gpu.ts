@@ -2,25 +2,25 @@ import { KernelError } from '@mtl/errors';
 import { cudaLibraryPath } from './cuda-library-path.js';
 import { type CudaDevice, type CudaProbe, probeCuda } from './open-cuda.js';
 
-/** The GPU that a single process would use, or the reason why there is no GPU. */
+/** The GPU that a single process would use, or why there is none. */
 interface FoundGpu {
   readonly device: CudaDevice | undefined;
   /**
-   * True if the GPU is emulated: the kernels are compiled for this machine's processor
-   * (`tooling/cuda-emulation` of the repository), and measured times have no meaning.
+   * True if the GPU is emulated: the kernels are compiled for this machine's processor (see
+   * `tooling/cuda-emulation` in the repository), so measured times have no meaning.
    */
   readonly isEmulated: boolean;
-  /** The reason, in a few words, for the missing device; undefined if there is a device. */
+  /** Why there is no device, in a few words; undefined if there is a device. */
   readonly problem: string | undefined;
-  /** The device's name, or the problem: for titles of tests that are skipped without a device. */
+  /** The device's name, or the problem. Used in the titles of tests that are skipped without a device. */
   readonly title: string;
   /** The result of `probeCuda`; undefined if the library cannot be queried. */
   readonly probe: CudaProbe | undefined;
-  /** The reason why the library cannot be queried. */
+  /** Why the library cannot be queried; undefined if it can. */
   readonly error: KernelError | undefined;
 }
 
-/** Returns true if the default library is missing; a library that MTL_CUDA_LIBRARY names must exist. */
+/** Returns true if the default library is missing. If MTL_CUDA_LIBRARY names a library, it must exist. */
 function isNotBuilt(): boolean {
   if (process.env.MTL_CUDA_LIBRARY !== undefined) return false;
   try {
@@ -32,8 +32,8 @@ function isNotBuilt(): boolean {
 }
 
 /**
- * Finds the GPU without opening it. The result is a real GPU, or the emulation in MTL_CUDA_LIBRARY. Tests,
- * benchmarks and diagnoses use it to run on a GPU, or to report a missing GPU.
+ * Finds the GPU without opening it. The result is a real GPU, or the emulation that MTL_CUDA_LIBRARY names.
+ * Tests, benchmarks and diagnoses use it to run on a GPU, or to report that there is none.
  */
 export function findGpu(): FoundGpu {
   let probe: CudaProbe;

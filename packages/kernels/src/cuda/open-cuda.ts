@@ -14,18 +14,18 @@ export interface CudaDevice {
   readonly memoryBytes: number;
 }
 
-/** The state of CUDA on this machine, found without opening a device. */
+/** The state of CUDA on this machine. It is determined without opening a device. */
 export interface CudaProbe {
   /** The file of this package's CUDA library. */
   readonly libraryPath: string;
-  /** The newest CUDA version that the driver supports, such as `13.0`; undefined without a driver. */
+  /** The newest CUDA version that the driver supports, such as `13.0`; undefined if there is no driver. */
   readonly driverVersion: string | undefined;
-  /** The CUDA version that the library was built with. */
+  /** The CUDA version with which the library was built. */
   readonly runtimeVersion: string;
   readonly devices: readonly CudaDevice[];
 }
 
-/** The device and the libraries that were opened. */
+/** Describes the device and the libraries that have been opened. */
 interface CudaInformation extends CudaProbe {
   readonly deviceIndex: number;
   readonly cublasLtPath: string;
@@ -33,16 +33,18 @@ interface CudaInformation extends CudaProbe {
 }
 
 export interface OpenCudaOptions {
-  /** The number of the device in CUDA's order, among the devices visible to this process. Default: 0. */
+  /**
+   * The index of the device in CUDA's order, among the devices that are visible to this process. Default: 0.
+   */
   readonly deviceIndex?: number;
-  /** True to compute float32 matmuls in TF32, with 10 bits of mantissa. Default false. */
+  /** True to compute float32 matmuls in TF32, with 10 bits of mantissa. Default: false. */
   readonly allowTf32?: boolean;
 }
 
-/** The streams of the open device, as pointers of the driver (CUstream). */
+/** The open device's streams, as pointers that the driver uses (CUstream). */
 interface CudaStreams {
   readonly deviceIndex: number;
-  /** The stream that every kernel of this package runs on. */
+  /** The stream on which every kernel of this package runs. */
   readonly compute: bigint;
   readonly copy: bigint;
   readonly communication: bigint;
@@ -61,9 +63,9 @@ const remedies: Readonly<Record<string, string>> = {
 
 /**
  * Sets the number of queues between host and device (CUDA_DEVICE_MAX_CONNECTIONS), which is 8 by default.
- * Kernels of streams that share a queue wait for each other. Collectives have a stream for each group and
- * message, so 8 queues are too few. The driver reads the variable when it starts. A value from the user is
- * kept.
+ * Kernels in streams that share a queue wait for each other. Collectives have a stream for each group and
+ * message, so 8 queues are too few. The driver reads the variable when it starts. If the user has set the
+ * variable, its value is kept.
  */
 function prepareDriver(): void {
   process.env.CUDA_DEVICE_MAX_CONNECTIONS ??= '32';
@@ -115,7 +117,7 @@ export function probeCuda(): CudaProbe {
 
 /**
  * Opens a GPU for this process, so that tensors can be on device `cuda`. A second call for the same device
- * returns the same result. A second device is an error, because a process has only one GPU.
+ * returns the same result. A call for a second device is an error, because a process has only one GPU.
  *
  * @throws KernelError MTL_CUDA_LIBRARY, MTL_CUDA_ABI, MTL_CUDA_DRIVER, MTL_CUDA_DEVICE, MTL_CUBLASLT,
  *   MTL_CUDA
@@ -156,7 +158,7 @@ function subdirectories(directory: string): string[] {
   }
 }
 
-/** Returns the folders of NVIDIA's wheels that contain cuBLASLt, below a folder of Python packages. */
+/** Returns the folders, below a folder of Python packages, in which NVIDIA's wheels contain cuBLASLt. */
 function inWheels(packages: string): string[] {
   return ['nvidia/cu13/lib', 'nvidia/cublas/lib'].map((folder) => join(packages, folder));
 }
@@ -176,8 +178,8 @@ function inToolkit(root: string): string[] {
 }
 
 /**
- * Returns the package folders of the python3 on PATH. They are searched last, because Python takes 20 ms to
- * start.
+ * Returns the package folders of the first python3 on PATH. They are searched last, because Python takes 20
+ * ms to start.
  */
 function pythonPackages(): string[] {
   try {
@@ -190,10 +192,10 @@ function pythonPackages(): string[] {
 }
 
 /**
- * Returns candidates for NVIDIA's cuBLASLt, which are paths and names for dlopen. The best candidate is
- * first. The sources, in order: the directories of MTL_CUDA_LIBS, the dynamic linker's search
- * (LD_LIBRARY_PATH), CUDA_HOME and CUDA_PATH, the wheels of the Python environment, the system's toolkits.
- * All paths are existing files.
+ * Returns candidates for NVIDIA's cuBLASLt, the best first. They are paths and names for dlopen, from these
+ * sources in order: the directories in MTL_CUDA_LIBS, the dynamic linker's search (LD_LIBRARY_PATH),
+ * CUDA_HOME and CUDA_PATH, the wheels in the Python environment, and the system's toolkits. Every path is an
+ * existing file.
  */
 export function cublasLtCandidates(environment: NodeJS.ProcessEnv = process.env): string[] {
   const { MTL_CUDA_LIBS, CUDA_HOME, CUDA_PATH, VIRTUAL_ENV, CONDA_PREFIX } = environment;
@@ -214,5 +216,8 @@ export function cublasLtCandidates(environment: NodeJS.ProcessEnv = process.env)
   ];
 }
 
-/** The bytes of device memory that all cuBLASLt matmuls of a process share, outside of the allocator. */
+/**
+ * How many bytes of device memory all cuBLASLt matmuls of a process share. This memory is separate from the
+ * allocator's memory.
+ */
 export const cublasltWorkspaceBytes = 32 * 2 ** 20;

@@ -4,13 +4,19 @@ import { loadAddon } from './load-addon.js';
 
 let loaded: LoadedKernels | undefined;
 
-/** Returns the addon. It is loaded at its first use, so that importing the package never fails. */
+/**
+ * Returns the addon. It is loaded when this function is first called, so that importing the package never
+ * fails.
+ */
 export function addon(): KernelsAddon {
   loaded ??= loadAddon();
   return loaded.addon;
 }
 
-/** Uses an addon that the caller has loaded. @throws UsageError MTL_ARGUMENT if one is loaded already */
+/**
+ * Sets the addon to one that the caller has loaded. @throws UsageError MTL_ARGUMENT if an addon is already
+ * loaded
+ */
 export function provideAddon(given: LoadedKernels): void {
   if (loaded !== undefined) {
     throw new UsageError('MTL_ARGUMENT', `kernels are loaded already: ${loaded.path}`, {
@@ -20,18 +26,21 @@ export function provideAddon(given: LoadedKernels): void {
   loaded = given;
 }
 
-/** Returns the file that the addon was loaded from, and if it is WebAssembly. */
+/**
+ * Returns the path of the file from which the addon was loaded, and in `isWebAssembly`, true if it is
+ * WebAssembly.
+ */
 export function addonOrigin(): Omit<LoadedKernels, 'addon'> {
   loaded ??= loadAddon();
   const { path, isWebAssembly } = loaded;
   return { path, isWebAssembly };
 }
 
-/** A remedy after which kernels are native, worded as the rest of a sentence. */
+/** The remedy that makes the kernels native, worded as the end of a sentence. */
 export const nativeRemedy =
   'install a platform package (Linux on x86-64 with glibc has one) or compile the kernels with npx mtl-kernels-build, and unset MTL_KERNELS';
 
-/** The advice in an `MTL_OUT_OF_MEMORY` error, for memory of a device or of the host. */
+/** The remedy in an `MTL_OUT_OF_MEMORY` error, for both device and host memory. */
 export const outOfMemoryRemedy =
   'dispose of tensors that are no longer needed (tidy does so at the end of a scope), or take smaller batches and shorter sequences; a limit set by limitMemory(device, bytes) is lifted by limitMemory(device, 0)';
 
@@ -48,7 +57,7 @@ const remedies: Readonly<Record<string, string>> = {
     'ask for one thread, or take the kernels with shared memory: MTL_KERNELS=wasm, or a page that is isolated from other origins',
 };
 
-/** Turns an error raised by native code into a KernelError with its code. */
+/** Converts an error thrown by native code to a KernelError with the same code. */
 function asKernelError(error: unknown): unknown {
   if (error instanceof Error && !(error instanceof KernelError) && 'code' in error) {
     const code = String(error.code);
@@ -63,7 +72,7 @@ function asKernelError(error: unknown): unknown {
   return error;
 }
 
-/** Runs `body` and converts errors of native code. */
+/** Runs `body`, and converts errors that native code throws. */
 export function callNative<T>(body: () => T): T {
   try {
     return body();
@@ -73,7 +82,7 @@ export function callNative<T>(body: () => T): T {
 }
 
 /**
- * Returns an external value through which another native addon accesses the memory of tensors by their
+ * Returns an external value through which a separate native addon accesses the memory of tensors by their
  * handles (see native/include/mtl/tensor_handle.h).
  *
  * @throws KernelError MTL_WEBASSEMBLY if the kernels are WebAssembly

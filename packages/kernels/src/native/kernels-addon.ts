@@ -2,28 +2,32 @@
 export interface OperationSchema {
   readonly name: string;
   readonly numOutputs: number;
-  /** The names of the tensors, outputs first; a trailing `?` marks an optional tensor. */
+  /** The names of the tensors, outputs first. A trailing `?` marks an optional tensor. */
   readonly tensors: readonly string[];
   readonly attributes: readonly string[];
 }
 
 /**
- * An operation's number of calls on this thread, the time of its kernels, and its counted FLOPs and bytes.
+ * How often an operation was called on this thread, how long its kernels took, and its counted FLOPs and
+ * bytes.
  */
 export interface OperationStatistics {
   readonly name: string;
   readonly calls: number;
   readonly seconds: number;
-  /** The floating-point operations of all calls, counted as in `countedFlops`. */
+  /** The floating-point operations of all calls, counted in the same way as in `countedFlops`. */
   readonly flops: number;
-  /** Bytes of all given inputs and outputs. An accumulated output counts as written. */
+  /**
+   * The number of bytes in all given inputs; `bytesWritten` is the number of bytes in all given outputs. An
+   * accumulated output counts as written.
+   */
   readonly bytesRead: number;
   readonly bytesWritten: number;
 }
 
 /**
- * Facts that the CUDA library finds without using a device. Versions are in CUDA's encoding (13000 for 13.0,
- * 0: no driver).
+ * Information that the CUDA library obtains without using a device. Versions are in CUDA's encoding (13000
+ * for 13.0; 0 if there is no driver).
  */
 interface NativeCudaProbe {
   readonly driverVersion: number;
@@ -36,28 +40,30 @@ interface NativeCudaProbe {
   }[];
 }
 
-/** A native graph, memory of graphs, or mark. */
+/** A pointer to a native object: a graph, a memory for graphs, or a mark. */
 export interface NativePointer {
   readonly _brand: unique symbol;
 }
 
-/** The functions of the native addon. Everything else in this package is built on them. */
+/** The functions of the native addon, on which all of this package is built. */
 export interface KernelsAddon {
   /**
    * The array in which JavaScript passes lists to native calls, because native code reads JavaScript arrays
-   * slowly. A list is written immediately before the call.
+   * slowly. JavaScript must write a list immediately before the call.
    */
   readonly callNumbers: Float64Array;
 
-  /** Returns the handle of a new tensor. The shape is in `callNumbers`, as for a view. */
+  /** Returns the handle of a new tensor. `callNumbers` must contain the shape, as for a view. */
   createTensor(device: number, dtype: number, rank: number): number;
   createView(handle: number, offset: number, rank: number): number;
-  /** Returns the handle of a strided view. The shape and then the strides are in `callNumbers`. */
+  /** Returns the handle of a strided view. `callNumbers` must contain the shape, followed by the strides. */
   createStridedView(handle: number, offset: number, rank: number): number;
   release(handle: number): void;
   write(handle: number, source: ArrayBufferView): void;
   read(handle: number, destination: ArrayBufferView): void;
-  /** Returns the memory of a host tensor, valid until `takeBack`; the tensor must live until then. */
+  /**
+   * Returns the memory of a host tensor. It is valid until `takeBack`, and the tensor must exist until then.
+   */
   lend(handle: number): Uint8Array;
   takeBack(memory: Uint8Array): void;
   zero(handle: number): void;
@@ -76,8 +82,8 @@ export interface KernelsAddon {
   readonly tensorApi: unknown;
 
   /**
-   * Runs an operation. `callNumbers` holds the handles of all tensors of the schema, 0 for an omitted tensor,
-   * then all attributes.
+   * Runs an operation. `callNumbers` must contain the handles of all tensors in the schema (0 for an omitted
+   * tensor), followed by all attributes.
    */
   run(operation: number): void;
   operations(): OperationSchema[];
@@ -98,7 +104,7 @@ export interface KernelsAddon {
   openCuda(options: {
     readonly libraryPath: string;
     readonly deviceIndex: number;
-    /** Paths and names of cuBLASLt, one per line. */
+    /** Possible paths and names of the cuBLASLt library, one per line. */
     readonly cublasLtCandidates: string;
     readonly allowTf32: boolean;
   }): NativeCudaProbe & { deviceIndex: number; cublasLtPath: string; cublasLtVersion: number };
@@ -120,8 +126,8 @@ export interface KernelsAddon {
   millisecondsBetween(device: number, mark: NativePointer, earlier: NativePointer): number;
   destroyMark(device: number, mark: NativePointer): void;
   /**
-   * Sets the choices of a device, one per line: problem, space, algorithm. With `timesOthers`, problems
-   * without a choice are timed.
+   * Sets a device's choices of matmul algorithms, one per line: the problem, a space, and the algorithm. If
+   * `timesOthers` is true, problems without a choice are timed.
    */
   setMatmulChoices(device: number, lines: string, timesOthers: boolean): void;
   matmulChoices(device: number): string;
@@ -144,7 +150,7 @@ export interface KernelsAddon {
   };
 }
 
-/** The kernels, and the file and type of their addon. */
+/** The kernels, the file from which they were loaded, and true in `isWebAssembly` if they are WebAssembly. */
 export interface LoadedKernels {
   readonly addon: KernelsAddon;
   readonly path: string;
@@ -152,18 +158,18 @@ export interface LoadedKernels {
 }
 
 /**
- * The code that computes a matmul on device `cpu`: our kernels with packed operands (`blocks`) or for few
- * rows, or oneDNN.
+ * The code that computes a matmul on device `cpu`: our kernels with packed operands (`blocks`), our kernels
+ * for few rows (`few-rows`), or oneDNN.
  */
 export type MatmulKernel = 'blocks' | 'few-rows' | 'oneDNN';
 
-/** Bytes as counted by the caching allocator of a device. */
+/** Byte counts of a device's caching allocator. */
 export interface MemoryStatistics {
   /** Bytes in use now. */
   readonly bytesInUse: number;
   /** The highest `bytesInUse` since the last `resetPeakMemory`. */
   readonly peakBytes: number;
-  /** The bytes in use and the bytes cached for reuse, together. */
+  /** The sum of the bytes in use and the bytes cached for reuse. */
   readonly bytesReserved: number;
   /** The number of live blocks. */
   readonly numAllocations: number;

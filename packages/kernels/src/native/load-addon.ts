@@ -5,8 +5,8 @@ import type { KernelsAddon, LoadedKernels } from './kernels-addon.js';
 import { loadWebAssembly, type WebAssemblyChoice, webAssemblyChoices } from './load-webassembly.js';
 
 /**
- * Shortens the spinning of OpenMP threads after a parallel region, because spinning starves other processes
- * on the same cores.
+ * Shortens how long OpenMP threads spin after a parallel region, because spinning threads starve other
+ * processes on the same cores.
  */
 function prepareEnvironment(): void {
   // libgomp reads this variable when it is opened, and loading the addon may open libgomp
@@ -14,8 +14,8 @@ function prepareEnvironment(): void {
 }
 
 /**
- * @throws Error if no kernel of the addon runs on this machine. The first build in a checkout compiles the
- *   kernels for only one machine
+ * @throws Error if the addon has no kernels that run on this machine. This can occur because the first build
+ *   in a checkout compiles the kernels only for the machine on which it runs
  */
 export function requireInstructionSet(addon: Pick<KernelsAddon, 'host'>): void {
   const { instructionSet, compiledInstructionSets, detectedInstructionSet } = addon.host();
@@ -34,7 +34,7 @@ const choices: readonly string[] = ['native', ...webAssemblyChoices];
  * Without an addon that runs on this platform, the kernels are WebAssembly. MTL_KERNELS restricts the choice
  * to `native`, or to a module of WebAssembly.
  *
- * @throws KernelError MTL_PLATFORM, or MTL_ADDON with the tried files and a remedy; MTL_ADDON in a page
+ * @throws KernelError MTL_PLATFORM, or MTL_ADDON with the tried files and a remedy; MTL_ADDON in a web page
  */
 export function loadAddon(): LoadedKernels {
   if (globalThis.process === undefined) {
@@ -99,7 +99,7 @@ export function loadAddon(): LoadedKernels {
   );
 }
 
-/** Returns the folder of this package, both for the sources and for the build. */
+/** Returns this package's folder. Works both from the sources and from the build. */
 export function packageDirectory(): string {
   const { existsSync } = process.getBuiltinModule('node:fs');
   const { dirname, join } = process.getBuiltinModule('node:path');

@@ -24,9 +24,7 @@ afterEach(() => {
   rmSync(root, { recursive: true, force: true });
 });
 
-/**
- * Writes the package. Instead of an addon, the package's JavaScript returns the path that it has received.
- */
+/** Writes the package. Its JavaScript does not load an addon, but returns the path that it has received. */
 function writePackage({ version = '1.2.3' } = {}): string {
   const folder = 'node_modules/@example/kernels-wasm32';
   write(`${folder}/package.json`, JSON.stringify({ version, main: 'load.cjs' }));

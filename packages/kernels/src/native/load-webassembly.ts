@@ -1,11 +1,11 @@
 import type { KernelsAddon, LoadedKernels } from './kernels-addon.js';
 
-/** The package with the WebAssembly module, and the JavaScript that loads this module. */
+/** The package that contains the WebAssembly module and the JavaScript that loads the module. */
 interface WebAssemblyPackage {
   loadKernels(path: string): KernelsAddon;
 }
 
-/** The reason why there are no kernels to load, and what to do. */
+/** Why there are no kernels to load, and how to get them. */
 interface MissingWebAssembly {
   readonly addon?: undefined;
   readonly failure: string;

@@ -3,7 +3,7 @@ import { like, returningOperation } from '../returning-operation.js';
 import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
-/** `tanh`: the approximation of GPT-2; `erf`: the exact form of BERT. */
+/** `tanh`: GPT-2's approximation; `erf`: BERT's exact form. */
 export type GeluKind = 'tanh' | 'erf';
 
 export interface BiasGeluForwardOptions {
@@ -26,7 +26,7 @@ export const biasGeluForward = returningOperation<BiasGeluForwardOptions, 'outpu
 );
 
 export interface BiasGeluBackwardOptions {
-  /** [..., F]. Its column sum is the bias gradient. It may be the memory of `outputGradient`. */
+  /** [..., F]. Its column sum is the bias gradient. May be the same memory as `outputGradient`. */
   readonly inputGradient: Tensor;
   readonly outputGradient: Tensor;
   /** The input of the forward call. */
@@ -46,7 +46,7 @@ export const biasGeluBackward = returningOperation<BiasGeluBackwardOptions, 'inp
 );
 
 /**
- * Returns true if a kind of GELU is the exact GELU.
+ * Returns true if `kind` is the exact GELU.
  *
  * @throws UsageError `MTL_ARGUMENT` for an unknown kind
  */
@@ -58,7 +58,7 @@ export function isErf(kind: string): boolean {
 export interface BiasSwigluForwardOptions {
   /** [..., F] */
   readonly output: Tensor;
-  /** `[..., 2F]`: F gates, then F values, from one matmul. */
+  /** `[..., 2F]`: F gates followed by F values, both computed by one matmul. */
   readonly input: Tensor;
   /** [2F] */
   readonly bias?: Tensor | undefined;
@@ -67,7 +67,7 @@ export interface BiasSwigluForwardOptions {
 /**
  * output = silu(gate) * up with [gate, up] = input + bias and silu(x) = x / (1 + e^-x) (Shazeer 2020).
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` if the tensors do not fit each other
  */
 export const biasSwigluForward = returningOperation<BiasSwigluForwardOptions, 'output'>(
   'biasSwigluForward',
@@ -90,7 +90,7 @@ export interface BiasSwigluBackwardOptions {
 /**
  * inputGradient = [outputGradient * up * silu'(gate), outputGradient * silu(gate)].
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` if the tensors do not fit each other
  */
 export const biasSwigluBackward = returningOperation<BiasSwigluBackwardOptions, 'inputGradient'>(
   'biasSwigluBackward',
@@ -112,7 +112,7 @@ export interface BiasSquaredReluForwardOptions {
 /**
  * output = max(input + bias, 0)^2 (Primer, So et al. 2021).
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` if the tensors do not fit each other
  */
 export const biasSquaredReluForward = returningOperation<BiasSquaredReluForwardOptions, 'output'>(
   'biasSquaredReluForward',
@@ -123,7 +123,7 @@ export const biasSquaredReluForward = returningOperation<BiasSquaredReluForwardO
 );
 
 export interface BiasSquaredReluBackwardOptions {
-  /** [..., F]. Its column sum is the bias gradient. It may be the memory of `outputGradient`. */
+  /** [..., F]. Its column sum is the bias gradient. May be the same memory as `outputGradient`. */
   readonly inputGradient: Tensor;
   readonly outputGradient: Tensor;
   /** The input of the forward call. */
@@ -132,9 +132,9 @@ export interface BiasSquaredReluBackwardOptions {
 }
 
 /**
- * inputGradient = outputGradient * 2 max(input + bias, 0).
+ * inputGradient = outputGradient * 2 * max(input + bias, 0).
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` if the tensors do not fit each other
  */
 export const biasSquaredReluBackward = returningOperation<BiasSquaredReluBackwardOptions, 'inputGradient'>(
   'biasSquaredReluBackward',
@@ -159,7 +159,7 @@ export const tanhForward = returningOperation<TanhForwardOptions, 'output'>(
 );
 
 export interface TanhBackwardOptions {
-  /** The gradient of the input; may be the memory of `outputGradient`. */
+  /** The gradient with respect to the input. May be the same memory as `outputGradient`. */
   readonly inputGradient: Tensor;
   readonly outputGradient: Tensor;
   /** The output of the forward call. */

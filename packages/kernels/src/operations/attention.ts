@@ -5,69 +5,72 @@ import type { Tensor, TensorOptions } from '../tensor.js';
 import { checkVisibility, type Visibility, visibilityOperands } from './visibility.js';
 
 /**
- * The computation of attention. D query and key head size, E value head size (E = D in most models), A query
- * heads of this process in G groups: the R = A / G heads of a group share one key and one value
- * (grouped-query attention, Ainslie et al. 2023). If G = A, every head has its own key and value. If G = 1,
- * all heads share one key and one value.
+ * How attention is computed. D is the head size of queries and keys, and E the head size of values (E = D in
+ * most models). This process has A query heads in G groups; the R = A / G heads of a group share one key and
+ * one value (grouped-query attention, Ainslie et al. 2023). If G = A, every head has its own key and value.
+ * If G = 1, all heads share one key and one value.
  */
 export interface AttentionOptions {
   /** Default: every query sees all keys. */
   readonly visibility?: Visibility | undefined;
-  /** Factor of the scores; above 0. Default: 1 / sqrt(D). */
+  /** The factor of the scores, above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
   /**
-   * c: scores s become c tanh(s / c) before masks and softmax, so that they stay between -c and c (Gemma Team
-   * 2024, "Gemma 2"). Default: no cap. Not on device cuda.
+   * The soft cap c of the scores: a score s becomes `c * tanh(s / c)` before masks and softmax, so that it
+   * stays between -c and c (Gemma Team 2024, "Gemma 2"). Default: no soft cap. Not supported on device cuda.
    */
   readonly softCap?: number | undefined;
   readonly dropout?: AttentionDropout | undefined;
 }
 
 /**
- * Dropout of attention probabilities. The decision depends on the Philox key and on the global sample number,
- * the global head and the positions of query and key in the sequence: it does not depend on packing, or on
- * the distribution of samples, heads and positions over processes and calls.
+ * Dropout of attention probabilities. The decision depends on the Philox key and on the global sample index,
+ * the global head, and the positions of query and key in the sequence. It thus depends neither on packing,
+ * nor on how samples, heads and positions are distributed over processes and calls.
  */
 export interface AttentionDropout {
-  /** 0 or more and below 1; kept probabilities are multiplied by 1 / (1 - probability). */
+  /** At least 0 and below 1. Kept probabilities are multiplied by 1 / (1 - probability). */
   readonly probability: number;
-  /** The two 32-bit halves of the Philox key. */
+  /** The low 32 bits of the Philox key; `keyHigh` contains the high 32 bits. */
   readonly keyLow: number;
   readonly keyHigh: number;
-  /** [B] int64, [N] for packed samples: global sample numbers. */
+  /** [B] int64, or [N] for packed samples: the global sample indices. */
   readonly samples: Tensor;
-  /** Global index of the first head, with tensor parallelism. Default: 0. */
+  /** The global index of the first head, for tensor parallelism. Default: 0. */
   readonly headOffset?: number;
 }
 
 export interface AttentionForwardOptions extends AttentionOptions {
   /**
-   * [S, B, A, E], packed [T, A, E]; 0 where a query sees no key. May be float32 although the operands have 16
-   * bits: results that are merged with results of other keys (`mergeAttention`) are then rounded only once.
+   * [S, B, A, E], or [T, A, E] for packed samples; 0 if a query attends to no key. May be float32 although
+   * the operands have 16 bits, so that results that are later merged with results for different keys (see
+   * `mergeAttention`) are rounded only once.
    */
   readonly output: Tensor;
   /**
-   * [B, A, S], packed [A, T], float32 (float64 with float64 inputs): log of the softmax's denominator; -1e30
-   * where no key is seen. Only backward needs it.
+   * [B, A, S], or [A, T] for packed samples, float32 (float64 for float64 inputs): the log of the softmax's
+   * denominator, or -1e30 if a query attends to no key. Only the backward pass needs it.
    */
   readonly logSumExp?: Tensor | undefined;
   /**
-   * [A], of the dtype of `logSumExp`: raised to the highest score of each head, over all queries and the keys
-   * that they see. Not on device cuda.
+   * [A], of the dtype of `logSumExp`: raised to each head's highest score, over all queries and the keys to
+   * which they attend. Not supported on device cuda.
    */
   readonly highestScores?: Tensor | undefined;
   /**
-   * [S, B, A, D] or [S, B, G, R, D], packed [T, A, D] or [T, G, R, D]. `query`, `key` and `value` may be
-   * strided views with contiguous heads.
+   * [S, B, A, D] or [S, B, G, R, D], or [T, A, D] or [T, G, R, D] for packed samples. `query`, `key` and
+   * `value` may be strided views with contiguous heads.
    */
   readonly query: Tensor;
-  /** [K, B, G, D], packed [T, G, D] */
+  /** [K, B, G, D], or [T, G, D] for packed samples */
   readonly key: Tensor;
-  /** [K, B, G, E], packed [T, G, E] */
+  /** [K, B, G, E], or [T, G, E] for packed samples */
   readonly value: Tensor;
 }
 
-/** Returns the operands of both operations from their options; `query` is needed for the default scale. */
+/**
+ * Returns the operands that the forward and backward operations share. `query` determines the default scale.
+ */
 function commonOperands(operation: string, query: Tensor, options: AttentionOptions): Operands {
   checkVisibility(operation, options);
   const { visibility = {}, scale, softCap, dropout } = options;
@@ -84,7 +87,8 @@ function commonOperands(operation: string, query: Tensor, options: AttentionOpti
 }
 
 /**
- * Declares the output, [S, B, A, E] or packed [T, A, E]; the heads of the query may be in two dimensions.
+ * Declares the output [S, B, A, E] or, for packed samples, [T, A, E]. The query's heads may be in one or two
+ * dimensions.
  */
 function outputOfAttention({
   query,
@@ -97,8 +101,9 @@ function outputOfAttention({
 }
 
 /**
- * output = dropout(softmax(cap(scale q k^T) + mask)) v, without ever storing an S x K matrix: Dao et al. 2022
- * (FlashAttention), Dao 2023. `splitProjection` returns the parts of a packed projection.
+ * output = dropout(softmax(cap(scale * q @ k^T) + mask)) @ v, where cap is the soft cap. Never stores an S x
+ * K matrix (FlashAttention, Dao et al. 2022; Dao 2023). `splitProjection` returns the parts of a packed
+ * projection.
  *
  * @throws UsageError MTL_SHAPE and MTL_ARGUMENT for operands that do not fit each other
  * @throws KernelError MTL_UNSUPPORTED on device cuda if E is not D, and for a soft cap and `highestScores`
@@ -115,23 +120,28 @@ export const attentionForward = returningOperation<AttentionForwardOptions, 'out
 
 export interface AttentionBackwardOptions extends AttentionOptions {
   /**
-   * Gradients have the shapes of `query`, `key` and `value` and may be strided, too. They have the dtype of
-   * the operands. If the operands have 16 bits, all three gradients may be float32.
+   * The gradients have the shapes of `query`, `key` and `value`, and may be strided, too. They have the dtype
+   * of the operands, but if the operands have 16 bits, all three gradients may be float32.
    */
   readonly queryGradient: Tensor;
   readonly keyGradient: Tensor;
   readonly valueGradient: Tensor;
-  /** Adds to the gradients, which are then float32 (float64 over float64). Default: false. */
+  /**
+   * True to add to the gradients, which must then be float32 (float64 for float64 operands). Default: false.
+   */
   readonly accumulate?: boolean;
-  /** [S, B, A, E], packed [T, A, E] */
+  /** [S, B, A, E], or [T, A, E] for packed samples */
   readonly outputGradient: Tensor;
   /**
-   * [B, A, S], packed [A, T]: `attentionRowSums` of output and outputGradient. If `rowSums` and `logSumExp`
-   * are over all keys, several calls may each compute with some of the keys and values. The sum of their
-   * gradients is the complete gradient.
+   * [B, A, S], or [A, T] for packed samples: `attentionRowSums` of output and outputGradient. If `rowSums`
+   * and `logSumExp` are over all keys, each of several calls may compute with some of the keys and values.
+   * The sum of their gradients is the complete gradient.
    */
   readonly rowSums: Tensor;
-  /** The value of the forward call, like `query`, `key` and `value`. */
+  /**
+   * The log-sum-exp that the forward call computed. `query`, `key` and `value` must be the same as in the
+   * forward call.
+   */
   readonly logSumExp: Tensor;
   readonly query: Tensor;
   readonly key: Tensor;
@@ -139,8 +149,8 @@ export interface AttentionBackwardOptions extends AttentionOptions {
 }
 
 /**
- * Computes the gradients of query, key and value. Probabilities are recomputed from `logSumExp`, dropout's
- * mask from its key.
+ * Computes the gradients of query, key and value. Recomputes the probabilities from `logSumExp`, and the
+ * dropout mask from its Philox key.
  */
 export const attentionBackward = checkedOperation(
   'attentionBackward',
@@ -163,24 +173,27 @@ export const attentionBackward = checkedOperation(
   },
 );
 
-/** S positions, B micro-batch, A query heads, E head size of values, T rows of packed samples. */
+/**
+ * S is the number of positions, B the micro-batch size, A the number of query heads, E the head size of
+ * values, and T the number of rows of packed samples.
+ */
 export interface AttentionRowSumsOptions {
-  /** [B, A, S], packed [A, T], float32 (float64 over float64) */
+  /** [B, A, S], or [A, T] for packed samples, float32 (float64 for float64 operands). */
   readonly rowSums: Tensor;
   /**
-   * [S, B, A, E], packed [T, A, E]: the output of `attentionForward`, in float32 or the dtype of its
-   * gradient.
+   * [S, B, A, E], or [T, A, E] for packed samples: the output of `attentionForward`, in float32 or in the
+   * dtype of `outputGradient`.
    */
   readonly output: Tensor;
-  /** [S, B, A, E], packed [T, A, E]: like `output` */
+  /** [S, B, A, E], or [T, A, E] for packed samples, like `output`. */
   readonly outputGradient: Tensor;
 }
 
 /**
- * rowSums = the sum over the head size of output times its gradient: the only values of the output that
- * `attentionBackward` needs (Dao 2023, "FlashAttention-2", algorithm 2, line 4).
+ * rowSums = the sum over the head size of output times outputGradient. `attentionBackward` needs only these
+ * values from the output (Dao 2023, "FlashAttention-2", algorithm 2, line 4).
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` if the tensors do not fit each other
  */
 export const attentionRowSums = returningOperation<AttentionRowSumsOptions, 'rowSums'>(
   'attentionRowSums',
@@ -195,32 +208,35 @@ export const attentionRowSums = returningOperation<AttentionRowSumsOptions, 'row
   },
 );
 
-/** S query positions, B micro-batch, A query heads, E head size of values, T rows of packed samples. */
+/**
+ * S is the number of query positions, B the micro-batch size, A the number of query heads, E the head size of
+ * values, and T the number of rows of packed samples.
+ */
 export interface MergeAttentionOptions {
   /**
-   * [S, B, A, E], packed [T, A, E], float32 (float64 on the reference): the output over the keys that are
-   * already merged. It becomes the output over these keys and the keys of the other part.
+   * [S, B, A, E], or [T, A, E] for packed samples, float32 (float64 on device `reference`): the output over
+   * the keys that are already merged. It becomes the output over these keys and the part's keys.
    */
   readonly output: Tensor;
   /**
-   * [B, A, S], packed [A, T]: the logSumExp over the keys that are already merged. It becomes the logSumExp
-   * over these keys and the keys of the other part. `logSumExp` and `partLogSumExp` may be strided views
+   * [B, A, S], or [A, T] for packed samples: the logSumExp over the keys that are already merged. It becomes
+   * the logSumExp over these keys and the part's keys. `logSumExp` and `partLogSumExp` may be strided views
    * whose last dimension is contiguous.
    */
   readonly logSumExp: Tensor;
-  /** The output of the same queries and other keys, of the shape of `output`. */
+  /** The output of the same queries over the part's keys, of the same shape as `output`. */
   readonly partOutput: Tensor;
-  /** [B, A, S], packed [A, T]: like `logSumExp` */
+  /** [B, A, S], or [A, T] for packed samples, like `logSumExp`. */
   readonly partLogSumExp: Tensor;
 }
 
 /**
- * Merges the results of `attentionForward` over some keys with the results of the same queries over other
- * keys, in place. The merged results are over all keys (ring attention, Liu et al. 2023). If a query has no
- * keys in one part, its result has the same bits as in the other part.
+ * Merges two results of `attentionForward` for the same queries over different keys, in place. The merged
+ * results are over all these keys (ring attention, Liu et al. 2023). If a query has no keys in one result,
+ * its merged result has the same bits as the second result.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, and for outputs that share
- *   memory with the part
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, and for outputs that
+ *   share memory with the part
  */
 export const mergeAttention = checkedOperation(
   'mergeAttention',
@@ -230,11 +246,11 @@ export const mergeAttention = checkedOperation(
 );
 
 /**
- * S new positions, B batch, A query heads in G groups, D head size of queries and keys, E of values, M
- * positions that fit the caches.
+ * S is the number of new positions, B the batch size, A the number of query heads in G groups, D the head
+ * size of queries and keys, E the head size of values, and M the capacity of the caches in positions.
  */
 export interface AttentionCachedForwardOptions {
-  /** `[B, G, M, D]`: keys of the positions so far; new keys are written from `position` on. */
+  /** `[B, G, M, D]`: the keys of the positions so far. The new keys are written from `position` on. */
   readonly keyCache: Tensor;
   /** `[B, G, M, E]` */
   readonly valueCache: Tensor;
@@ -243,7 +259,8 @@ export interface AttentionCachedForwardOptions {
   /** `[B, A, S]`: see `attentionForward`. */
   readonly logSumExp?: Tensor | undefined;
   /**
-   * [S, B, A, D] or [S, B, G, R, D]: the new positions. `query`, `key` and `value` may be strided views.
+   * [S, B, A, D] or [S, B, G, R, D]: the queries of the new positions. `query`, `key` and `value` may be
+   * strided views.
    */
   readonly query: Tensor;
   /** [S, B, G, D] */
@@ -251,20 +268,22 @@ export interface AttentionCachedForwardOptions {
   /** [S, B, G, E] */
   readonly value: Tensor;
   /**
-   * The number of positions that are cached already; position + S may be at most M. A tensor, int32 [1], is
-   * read when the operation runs, so that a recorded graph computes one token after the other. A tensor is
-   * not supported together with `logSumExp`, or on device cuda.
+   * The number of positions that are already cached; position + S may be at most M. If it is a tensor, int32
+   * [1], it is read when the operation runs, so that launching a recorded graph again computes the next
+   * token. A tensor is not supported together with `logSumExp`, or on device cuda.
    */
   readonly position: number | Tensor;
   /** The window of `attentionForward`. */
   readonly windowSize?: number | undefined;
-  /** Factor of the scores; above 0. Default: 1 / sqrt(D). */
+  /** The factor of the scores, above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
   /** See `AttentionOptions`. */
   readonly softCap?: number | undefined;
 }
 
-/** Returns the cached positions so far, [position + S, B, G, D], without copying. */
+/**
+ * Returns a view of the first `numPositions` positions of a cache, [numPositions, B, G, D], without copying.
+ */
 function viewPositions(cache: Tensor, numPositions: number): Tensor {
   const [batch, groups, capacity, size] = cache.shape as [number, number, number, number];
   return cache.strided({
@@ -274,8 +293,8 @@ function viewPositions(cache: Tensor, numPositions: number): Tensor {
 }
 
 /**
- * Stores the keys and values of new positions in caches, and computes causal attention of their queries over
- * all positions so far: a step of generation.
+ * Stores the keys and values of new positions in caches, and computes causal attention of the new queries
+ * over all positions so far. This is a step of generation.
  */
 export const attentionCachedForward = checkedOperation(
   'attentionCachedForward',

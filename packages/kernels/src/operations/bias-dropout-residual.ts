@@ -3,23 +3,29 @@ import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
- * A dropout mask that depends only on global coordinates. Its random numbers come from Philox. The key is
- * made from seed and site, and the counter from sample, position and column (or head, query and key). The
- * mask is the same for any layout and any split into micro-batches.
+ * A dropout mask that depends only on global coordinates. Philox generates its random numbers: the key is
+ * made from the seed and the site, and the counter from sample, position and column (or head, query and key).
+ * The mask is thus the same for any parallel layout and any split into micro-batches.
  */
 export interface DropoutMask {
-  /** Probability of being dropped, in [0, 1); kept elements are scaled by 1 / (1 - probability). */
+  /**
+   * The probability that an element is dropped, in [0, 1). Kept elements are multiplied by 1 / (1 -
+   * probability).
+   */
   readonly probability: number;
-  /** 64 bits from the seed and the logical name of the site, as two unsigned 32-bit halves. */
+  /** 64 bits derived from the seed and the site's logical name, as two unsigned 32-bit halves. */
   readonly key: readonly [low: number, high: number];
-  /** int64 [B]: global sample numbers. If `positions` is [S, B], there is a number for every row. */
+  /**
+   * int64 [B]: the global sample indices. If `positions` is [S, B], `samples` must have the same shape, with
+   * an index for every row.
+   */
   readonly samples: Tensor;
   /**
    * int32 [S, B]: the position of every row in its sample. Default: the row's index in S. Required if samples
    * are packed or the sequence is sharded.
    */
   readonly positions?: Tensor | undefined;
-  /** The number of the first feature, if the tensors hold a slice of the features. Default: 0. */
+  /** The global index of the first feature, if the tensors contain a slice of the features. Default: 0. */
   readonly firstColumn?: number | undefined;
 }
 
@@ -30,7 +36,7 @@ function maskOperands(dropout: DropoutMask | undefined): Operands {
 }
 
 export interface BiasDropoutResidualForwardOptions {
-  /** [S, B, H]; may be the memory of `input` or `residual`. */
+  /** [S, B, H]. May be the same memory as `input` or `residual`. */
   readonly output: Tensor;
   readonly input: Tensor;
   /** [H] */
@@ -40,7 +46,7 @@ export interface BiasDropoutResidualForwardOptions {
   readonly dropout?: DropoutMask | undefined;
 }
 
-/** output = residual + dropout(input + bias): the fusion of Narayanan et al. 2021, section 4.2. */
+/** output = residual + dropout(input + bias), the fusion described by Narayanan et al. 2021, section 4.2. */
 export const biasDropoutResidualForward = returningOperation<BiasDropoutResidualForwardOptions, 'output'>(
   'biasDropoutResidualForward',
   { output: ({ input }) => like(input) },
@@ -65,8 +71,8 @@ export interface BiasDropoutResidualBackwardOptions {
 }
 
 /**
- * inputGradient = outputGradient with the dropout mask applied. Without dropout both are the same tensor, and
- * no call is needed.
+ * inputGradient = outputGradient with the dropout mask applied. Without dropout, both are the same tensor,
+ * and no call is needed.
  */
 export const biasDropoutResidualBackward = returningOperation<
   BiasDropoutResidualBackwardOptions,

@@ -3,18 +3,21 @@ import { declareStatistics, like, returningOperation } from '../returning-operat
 import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor, TensorOptions } from '../tensor.js';
 
-/** The columns of the logits that belong to the vocabulary. */
+/** Which columns of the logits belong to the vocabulary. */
 export interface VocabularyColumns {
   /**
-   * The global number of the first column. It may be above 0 if the vocabulary is sharded over ranks. Default
+   * The global index of the first column. It may be above 0 if the vocabulary is sharded over ranks. Default:
    * 0.
    */
   readonly firstColumn?: number;
-  /** The number of real columns; the rest is padding and never enters the softmax. 0: only padding. */
+  /**
+   * The number of real columns. The rest is padding, which never enters the softmax. 0 means that there is
+   * only padding.
+   */
   readonly numColumns: number;
   /**
-   * c: logits x enter the softmax as c tanh(x / c) (Gemma Team 2024, "Gemma 2"); statistics are of these
-   * values. Default: no cap. Not on device cuda.
+   * The soft cap c of the logits: a logit x enters the softmax as `c * tanh(x / c)` (Gemma Team 2024, "Gemma
+   * 2"), and the statistics use the soft-capped logits. Default: no soft cap. Not supported on device cuda.
    */
   readonly softCap?: number | undefined;
 }
@@ -24,7 +27,7 @@ export interface CrossEntropyStatisticsOptions extends VocabularyColumns {
   readonly rowMaximum: Tensor;
   /** [N] float32: sum of exp(logit - rowMaximum) */
   readonly rowSum: Tensor;
-  /** [N] float32: the logit of the label; 0 if the label is a column of another rank */
+  /** [N] float32: the logit of the label; 0 if the label's column is on another rank */
   readonly labelLogit: Tensor;
   /** [N, V] */
   readonly logits: Tensor;
@@ -39,8 +42,8 @@ const statisticsOfRows = ({
   declareStatistics(logits, [labels.size]);
 
 /**
- * Computes the statistics of each row that the loss needs. If the vocabulary is sharded, the statistics are
- * reduced over the ranks before `crossEntropyBackward`.
+ * Computes, for each row, the statistics that the loss needs. If the vocabulary is sharded, the statistics
+ * must be reduced over the ranks before `crossEntropyBackward`.
  */
 export const crossEntropyStatistics = returningOperation<
   CrossEntropyStatisticsOptions,
@@ -81,8 +84,8 @@ export interface CrossEntropyRescaleOptions {
 
 /**
  * output = rowSum * exp(rowMaximum - groupMaximum), all [N] float32. The result is a rank's sum of
- * exponentials relative to the maximum of all ranks, so that the ranks' sums can be added. `output` may be
- * `rowSum`.
+ * exponentials relative to the maximum over all ranks, so that the ranks' sums can be added. `output` may be
+ * `rowSum` itself.
  */
 export const crossEntropyRescale = returningOperation<CrossEntropyRescaleOptions, 'output'>(
   'crossEntropyRescale',
@@ -95,8 +98,8 @@ export const crossEntropyRescale = returningOperation<CrossEntropyRescaleOptions
 
 export interface CrossEntropyBackwardOptions extends VocabularyColumns {
   /**
-   * `[N, V]`: weight * (softmax - onehot). It may be the memory of `logits`. Without it, only the loss is
-   * computed.
+   * `[N, V]`: weight * (softmax - onehot). May be the same memory as `logits`. If it is omitted, only the
+   * loss is computed.
    */
   readonly logitGradient?: Tensor | undefined;
   /** [N] float32: negative log-likelihood, 0 where the weight is 0 */
@@ -107,8 +110,8 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
   readonly rowSum: Tensor;
   readonly labelLogit: Tensor;
   /**
-   * [N] float32: the factor of each token's loss in the total (loss mask, loss scale and 1 / number of
-   * tokens)
+   * [N] float32: the factor of each token's loss in the total (product of loss mask, loss scale and 1 /
+   * number of tokens)
    */
   readonly weights: Tensor;
   /**
@@ -117,15 +120,16 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
    */
   readonly vocabularySize?: number | undefined;
   /**
-   * Rows with this label have no loss and no gradient, whatever their weight, as in PyTorch. For the mean
-   * over the other rows, give each of these rows the weight 1 / (their number). Default: no label is ignored.
+   * Rows with this label have no loss and no gradient, regardless of their weight, as in PyTorch. To get the
+   * mean over the remaining rows, give each of these rows a weight of 1 divided by their count. Default: no
+   * label is ignored.
    */
   readonly ignoreIndex?: number | undefined;
-  /** The number of row 0 in error messages, if these rows are a chunk of a larger tensor. Default 0. */
+  /** The index of row 0 in error messages, if these rows are a chunk of a larger tensor. Default: 0. */
   readonly firstRow?: number;
 }
 
-/** Returns the operands that both loss operations share. */
+/** Returns the operands that the two loss operations share. */
 function lossOperands(options: CrossEntropyBackwardOptions): Operands {
   const { logitGradient, loss, logits, labels, rowMaximum, rowSum, labelLogit, weights } = options;
   const { firstColumn = 0, numColumns, firstRow = 0, softCap = 0 } = options;
@@ -149,7 +153,7 @@ function lossOperands(options: CrossEntropyBackwardOptions): Operands {
 }
 
 /**
- * Computes loss and gradient of each row from global statistics.
+ * Computes each row's loss and gradient from the global statistics.
  *
  * @throws KernelError `MTL_INDEX` for a label below 0 or not below `vocabularySize`, unless its weight is 0
  *   or it is ignored. On device `cuda`, the next call that waits for the device throws the error, and loss
@@ -164,9 +168,9 @@ export const crossEntropyBackward = checkedOperation(
 
 /**
  * Computes `crossEntropyStatistics` and `crossEntropyBackward` for a vocabulary that is not sharded, and
- * writes the statistics. If the device supports it, a single launch reads the logits once.
+ * writes the statistics. If the device supports it, a single launch reads the logits only once.
  *
- * @throws KernelError `MTL_INDEX`, like `crossEntropyBackward`
+ * @throws KernelError `MTL_INDEX` in the same cases as `crossEntropyBackward`
  */
 export const crossEntropyForwardBackward = checkedOperation(
   'crossEntropyForwardBackward',

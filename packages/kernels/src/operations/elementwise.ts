@@ -9,12 +9,12 @@ export interface CastOptions {
 }
 
 /**
- * output = input, rounded to nearest in output's floating-point dtype. The same dtype results in a copy.
- * Either tensor may be a strided view with a contiguous last dimension. Both then have the same shape.
- * Without `output`, the call takes `dtype`, the dtype of the new tensor.
+ * output = input, rounded to nearest in output's floating-point dtype. If both dtypes are the same, the
+ * result is a copy. Either tensor may be a strided view with a contiguous last dimension; both must then have
+ * the same shape. If `output` is omitted, `dtype` is the dtype of the new tensor.
  *
- * @throws KernelError `MTL_ARGUMENT` for tensors of different sizes, `MTL_SHAPE` or `MTL_DTYPE` for other
- *   tensors that do not fit
+ * @throws KernelError `MTL_ARGUMENT` for tensors of different sizes, `MTL_SHAPE` or `MTL_DTYPE` for all other
+ *   tensors that do not fit each other
  */
 export const cast = returningOperation<CastOptions, 'output', { readonly dtype: DType }>(
   'cast',
@@ -30,7 +30,7 @@ export interface AddOptions {
   readonly right: Tensor;
 }
 
-/** output = left + right. All tensors have the same dtype and shape. output may be either input. */
+/** output = left + right. All tensors have the same dtype and shape. `output` may be `left` or `right`. */
 export const add = returningOperation<AddOptions, 'output'>(
   'add',
   { output: ({ left }) => like(left) },
@@ -47,11 +47,11 @@ export interface ScaleOptions {
 }
 
 /**
- * output = factor * input, or output + factor * input with `accumulate`. The tensors may have any
+ * output = factor * input, or output + factor * input if `accumulate` is true. The tensors may have any
  * floating-point dtypes, and must have the same shape. Either tensor may be a strided view with a contiguous
  * last dimension.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other
  */
 export const scale = returningOperation<ScaleOptions, 'output'>(
   'scale',

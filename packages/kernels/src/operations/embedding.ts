@@ -10,19 +10,19 @@ export interface EmbeddingForwardOptions {
   readonly ids: Tensor;
   /** [V, H] */
   readonly table: Tensor;
-  /** The global number of the table's first row, where the vocabulary is sharded over ranks. */
+  /** The global index of the table's first row, if the vocabulary is sharded over ranks. */
   readonly firstRow?: number;
   /**
-   * The number of valid ids over all ranks. It is smaller than the number of rows of the complete table if
-   * the table ends with padding. Default: up to the last row of this table.
+   * The number of valid ids over all ranks. If the complete table ends with padding, it is smaller than the
+   * table's number of rows. Default: all ids up to the last row of this table.
    */
   readonly numRows?: number | undefined;
-  /** Adds to `output`: two calls compute the sum of token and position embeddings. */
+  /** True to add to `output`. For example, two calls compute the sum of token and position embeddings. */
   readonly accumulate?: boolean;
 }
 
 /**
- * output[token] = table[id - firstRow], or zeros for ids of other ranks' rows.
+ * output[token] = table[id - firstRow], or zeros if the row of the id is on a different rank.
  *
  * @throws KernelError `MTL_INDEX` for an id below 0 or not below `numRows`; on device `cuda`, the next call
  *   that waits for the device throws the error, and the row is NaN
@@ -49,9 +49,10 @@ export interface EmbeddingBackwardOptions {
 }
 
 /**
- * tableGradient[id - firstRow] += outputGradient[token], in token order: the same bits every time.
+ * tableGradient[id - firstRow] += outputGradient[token], in token order, so that the result has the same bits
+ * every time.
  *
- * @throws KernelError `MTL_INDEX`, as `embeddingForward`
+ * @throws KernelError `MTL_INDEX` in the same cases as `embeddingForward`
  */
 export const embeddingBackward = checkedOperation(
   'embeddingBackward',

@@ -8,7 +8,7 @@ export interface GroupedMatmulOptions {
   readonly output: Tensor;
   /** `[..., K]` of R rows, sorted by group */
   readonly input: Tensor;
-  /** `[G, N, K]` with `transposeWeights`, else `[G, K, N]` */
+  /** `[G, N, K]` if `transposeWeights` is true, else `[G, K, N]` */
   readonly weights: Tensor;
   /**
    * `[G + 1]` int32, from 0, ascending: the rows of group g are `offsets[g]` to `offsets[g + 1]`, exclusive.
@@ -18,11 +18,12 @@ export interface GroupedMatmulOptions {
 }
 
 /**
- * output[r] = input[r] op(weights[g]) for the rows r of group g; rows after the last group become zeros. An
- * element has the same bits for any grouping of the rows and any number of threads. FLOPs are counted as if
- * all rows were in a group.
+ * output[r] = input[r] @ op(weights[g]) for the rows r of group g, where op transposes if `transposeWeights`
+ * is true; rows after the last group become zeros. An element's bits do not depend on how the rows are
+ * grouped or on the number of threads. FLOPs are counted as if all rows were in a group.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, `MTL_INDEX` for
+ * invalid offsets
  */
 export const groupedMatmul = returningOperation<GroupedMatmulOptions, 'output'>(
   'groupedMatmul',
@@ -45,16 +46,17 @@ export interface GroupedWeightGradientOptions {
   /** The offsets of the forward call. */
   readonly offsets: Tensor;
   /**
-   * Adds to `weightGradient`. The gradient of a group without rows then stays unchanged instead of becoming
-   * zero.
+   * True to add to `weightGradient`. If a group has no rows, its gradient then stays unchanged instead of
+   * becoming zero.
    */
   readonly accumulate?: boolean;
 }
 
 /**
- * weightGradient[g] = sum over the rows r of group g of outputGradient[r]^T input[r], in float32.
+ * weightGradient[g] = sum over the rows r of group g of outputGradient[r]^T @ input[r], in float32.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, `MTL_INDEX` for
+ * invalid offsets
  */
 export const groupedWeightGradient = returningOperation<GroupedWeightGradientOptions, 'weightGradient'>(
   'groupedWeightGradient',
@@ -83,10 +85,11 @@ export interface GroupedSumRowsOptions {
 }
 
 /**
- * output[g] = sum over the rows r of group g of weights[r] * input[r], in float32: the gradient of the biases
- * of all groups.
+ * output[g] = sum over the rows r of group g of weights[r] * input[r], in float32. This is the gradient of
+ * all groups' biases.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, `MTL_INDEX` for
+ * invalid offsets
  */
 export const groupedSumRows = returningOperation<GroupedSumRowsOptions, 'output'>(
   'groupedSumRows',
@@ -115,7 +118,8 @@ export interface GroupedBiasForwardOptions {
  * output[r] = input[r] + probabilities[r] * bias[g] for the rows r of group g; rows after the last group
  * become zeros.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, `MTL_INDEX` for
+ * invalid offsets
  */
 export const groupedBiasForward = returningOperation<GroupedBiasForwardOptions, 'output'>(
   'groupedBiasForward',
@@ -136,10 +140,11 @@ export interface GroupedBiasBackwardOptions {
 }
 
 /**
- * probabilitiesGradient[r] = sum over N of outputGradient[r] * bias[g]. `groupedSumRows` with the
- * probabilities as weights computes the gradient of the bias.
+ * probabilitiesGradient[r] = sum over N of outputGradient[r] * bias[g]. The gradient of the bias is
+ * `groupedSumRows` with the probabilities as weights.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, `MTL_INDEX` for
+ * invalid offsets
  */
 export const groupedBiasBackward = returningOperation<GroupedBiasBackwardOptions, 'probabilitiesGradient'>(
   'groupedBiasBackward',
@@ -153,9 +158,9 @@ export const groupedBiasBackward = returningOperation<GroupedBiasBackwardOptions
 );
 
 /**
- * The activation between the two matmuls of an expert. `swiglu`: silu(gate) * value; `clampedQuickGeglu`:
- * gate * sigmoid(1.702 gate) * value (OpenAI 2025, gpt-oss). The inputs of both are F gates, followed by F
- * values.
+ * The activation function between an expert's two matmuls. `swiglu`: silu(gate) * value; `clampedQuickGeglu`:
+ * gate * sigmoid(1.702 * gate) * value (OpenAI 2025, gpt-oss). For both, the input consists of F gates
+ * followed by F values.
  */
 export type ExpertActivation = 'swiglu' | 'geluTanh' | 'geluErf' | 'squaredRelu' | 'clampedQuickGeglu';
 
@@ -175,7 +180,7 @@ function activationNumber(activation: ExpertActivation): number {
   });
 }
 
-/** Returns true if an activation has gates. Its input is then twice as wide as its output. */
+/** Returns true if an activation has gates, which makes its input twice as wide as its output. */
 function isGatedActivation(activation: ExpertActivation): boolean {
   return activation === 'swiglu' || activation === 'clampedQuickGeglu';
 }
@@ -183,18 +188,18 @@ function isGatedActivation(activation: ExpertActivation): boolean {
 export interface ExpertActivationOptions {
   readonly activation: ExpertActivation;
   /**
-   * The limit of gated activations: the maximum of a gate, and of the magnitude of a value. A number equal to
-   * the limit has the same gradient as without a limit. Default: 0, no limit.
+   * The limit of gated activations: the maximum of a gate, and of a value's magnitude. A number equal to the
+   * limit has the same gradient as without a limit. Default: 0, which means no limit.
    */
   readonly clamp?: number | undefined;
-  /** The term that gated activations add to values. Default 0. */
+  /** The term that gated activations add to values. Default: 0. */
   readonly linearOffset?: number | undefined;
 }
 
 export interface ExpertActivationForwardOptions extends ExpertActivationOptions {
   /** `[..., F]` of R rows */
   readonly output: Tensor;
-  /** `[..., W]` of R rows: W is 2F (F gates, then F values) for gated activations, F for others. */
+  /** `[..., W]` with R rows. For gated activations, W is 2F (F gates followed by F values), otherwise F. */
   readonly input: Tensor;
   /** [G, W] */
   readonly bias?: Tensor | undefined;
@@ -210,8 +215,8 @@ export interface ExpertActivationForwardOptions extends ExpertActivationOptions 
  * output[r] = act(input[r] + bias[g]) * probabilities[r] for the rows r of group g, computed in float32 and
  * rounded once; rows after the last group become zeros.
  *
- * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
- *   for invalid offsets
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit each other,
+ *   `MTL_INDEX` for invalid offsets
  */
 export const expertActivationForward = returningOperation<ExpertActivationForwardOptions, 'output'>(
   'expertActivationForward',
@@ -228,7 +233,7 @@ export const expertActivationForward = returningOperation<ExpertActivationForwar
 );
 
 export interface ExpertActivationBackwardOptions extends ExpertActivationOptions {
-  /** `[..., W]`. The bias gradient is its sum over the rows of each group (`groupedSumRows`). */
+  /** `[..., W]`. Its sum over the rows of each group is the bias gradient (see `groupedSumRows`). */
   readonly inputGradient: Tensor;
   /** [R] float32; may be omitted */
   readonly probabilitiesGradient?: Tensor | undefined;
@@ -242,10 +247,10 @@ export interface ExpertActivationBackwardOptions extends ExpertActivationOptions
 }
 
 /**
- * Computes the gradients of input and probabilities.
+ * Computes the gradients of the input and the probabilities.
  *
- * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
- *   for invalid offsets
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit each other,
+ *   `MTL_INDEX` for invalid offsets
  */
 export const expertActivationBackward = returningOperation<ExpertActivationBackwardOptions, 'inputGradient'>(
   'expertActivationBackward',

@@ -7,7 +7,7 @@ import { Tensor } from '../tensor.js';
 import { tidy } from '../tensor-lifetimes.js';
 import { cast } from './elementwise.js';
 
-/** The properties of a tensor that affect the choice of a matmul algorithm. */
+/** The properties of a tensor that affect which algorithm is chosen for a matmul. */
 interface MatmulOperand {
   readonly shape: readonly number[];
   readonly dtype: DType;
@@ -15,7 +15,9 @@ interface MatmulOperand {
   readonly alignment: number;
 }
 
-/** An operation that multiplies matrices, with all properties that affect the choice of its algorithm. */
+/**
+ * An operation that multiplies matrices, with all properties that affect which algorithm is chosen for it.
+ */
 interface MatmulCall {
   readonly name: string;
   readonly tensors: Readonly<Record<string, MatmulOperand>>;
@@ -26,9 +28,8 @@ interface MatmulCall {
 export type ChoosingDevice = Extract<Device, 'cpu' | 'cuda'>;
 
 /**
- * The operations that have choices. On device `cuda`, these are the operations that cuBLASLt computes
- * completely or in part. Device `cpu` runs only `matmul`, from which TypeScript composes the other
- * operations.
+ * The operations that have choices. On device `cuda`, cuBLASLt computes these operations completely or in
+ * part. Device `cpu` runs only `matmul`; native code composes the other operations from it.
  */
 const matmulOperations: readonly string[] = [
   'matmul',
@@ -39,8 +40,8 @@ const matmulOperations: readonly string[] = [
 ];
 
 /**
- * Collects the matmuls that `timeMatmuls` should time: observes operations (`observeOperations`), also on the
- * devices `meta` and `meta-cuda`, and keeps each different matmul once.
+ * Collects the matmuls that `timeMatmuls` should time. Observes operations (see `observeOperations`), even on
+ * the devices `meta` and `meta-cuda`, and keeps each different matmul once.
  */
 export class MatmulCalls implements Iterable<MatmulCall> {
   readonly #calls = new Map<string, MatmulCall>();
@@ -67,10 +68,10 @@ export class MatmulCalls implements Iterable<MatmulCall> {
 }
 
 /**
- * The algorithms for matmuls: maps the name of a problem to an algorithm, both as text. On device `cuda`, a
- * problem consists of sizes, types, alignments and fusion. Its algorithm is from cuBLASLt, and valid for a
- * certain GPU, driver and version of cuBLASLt. On device `cpu`, a problem consists of types, sizes and
- * transposed operands, and its algorithm is a `MatmulKernel`.
+ * The algorithms for matmuls: maps a problem's name to its algorithm, both as strings. On device `cuda`, a
+ * problem consists of sizes, types, alignments and fusion. Its algorithm is one of cuBLASLt's algorithms, and
+ * is valid only for a certain GPU, driver and version of cuBLASLt. On device `cpu`, a problem consists of
+ * types, sizes and transposed operands, and its algorithm is a `MatmulKernel`.
  */
 export type MatmulChoices = Readonly<Record<string, string>>;
 
@@ -85,24 +86,26 @@ function parseChoices(lines: string): MatmulChoices {
 }
 
 interface MatmulChoiceOptions {
-  /** The device whose matmuls are chosen. On `cpu`, the choices affect only the calling thread. */
+  /**
+   * The device for whose matmuls algorithms are chosen. On `cpu`, the choices affect only the calling thread.
+   */
   readonly device: ChoosingDevice;
 }
 
 /**
- * Makes the matmuls of a device use these algorithms from now on. Every other problem uses cuBLASLt's first
- * algorithm on `cuda`, and the table of measurements on `cpu`. A matmul throws `MTL_MATMUL_CHOICES` if the
- * chosen algorithm cannot compute it.
+ * Makes a device's matmuls use the given algorithms from now on. Every problem without a choice uses
+ * cuBLASLt's first algorithm on `cuda`, and the table of measurements on `cpu`. A matmul throws
+ * `MTL_MATMUL_CHOICES` if the chosen algorithm cannot compute it.
  *
- * @throws KernelError `MTL_MATMUL_CHOICES` for text that is not a choice; `MTL_DEVICE` unless the device is
- *   open; `MTL_CAPTURE` while a graph is recorded
+ * @throws KernelError `MTL_MATMUL_CHOICES` for a string that is not a choice; `MTL_DEVICE` unless the device
+ *   is open; `MTL_CAPTURE` while a graph is being recorded
  */
 export function useMatmulChoices(choices: MatmulChoices, { device }: MatmulChoiceOptions): void {
   callNative(() => addon().setMatmulChoices(deviceNumber(device), formatChoices(choices), false));
 }
 
 /**
- * Returns the choices that matmuls of a device use.
+ * Returns the choices that a device's matmuls use.
  *
  * @throws KernelError `MTL_DEVICE` unless the device is open
  */
@@ -111,11 +114,12 @@ export function matmulChoicesInUse({ device }: MatmulChoiceOptions): MatmulChoic
 }
 
 /**
- * Runs matmuls on a device, and times the candidates for each problem that is missing in `known`. Each matmul
- * has separate memory, which is returned afterwards.
+ * Runs matmuls on a device, and times the candidates for each problem that is not in `known`. Each matmul has
+ * separate memory, which is returned afterwards.
  *
- * @returns `known` and the new choices. They are in use afterwards
- * @throws KernelError as `useMatmulChoices`, and `MTL_OUT_OF_MEMORY`; after an error no choices are in use
+ * @returns `known` and the new choices, which are then in use
+ * @throws KernelError the errors of `useMatmulChoices`, and `MTL_OUT_OF_MEMORY`; after an error, no choices
+ * are in use
  */
 export function timeMatmuls(
   calls: Iterable<MatmulCall>,
@@ -132,17 +136,15 @@ export function timeMatmuls(
   return chosen;
 }
 
-/** Returns the code that computed the last matmul on device `cpu`; undefined before the first. */
+/** Returns the code that computed the last matmul on device `cpu`; undefined before the first matmul. */
 export const lastMatmulKernel = (): MatmulKernel | undefined => addon().lastMatmulKernel();
 
-/**
- * The alignment, in bytes, of a tensor that has separate memory. No algorithm requires a larger alignment.
- */
+/** The alignment, in bytes, of a tensor that has its own memory. No algorithm requires a larger alignment. */
 const widestAlignment = 256;
 
 /**
- * The size of a block of random numbers. Blocks fill the operands: with zeros a GPU would need less power and
- * be faster.
+ * The size of a block of random numbers. The operands are filled with such blocks: with zeros, a GPU would
+ * need less power and be faster.
  */
 const blockSize = 2 ** 20;
 
@@ -155,7 +157,7 @@ function randomBlock(size: number, device: ChoosingDevice): Tensor {
   return Tensor.from(values, { shape: [values.length], dtype: 'float32', device });
 }
 
-/** Runs a call with random tensors that are aligned like the tensors of the call. */
+/** Runs a call with random tensors that are aligned like the call's tensors. */
 function repeat({ name, tensors, attributes }: MatmulCall, device: ChoosingDevice): void {
   tidy(() => {
     const operands: Record<string, Operands[string]> = { ...attributes };

@@ -5,13 +5,13 @@ import type { Tensor, TensorOptions } from '../tensor.js';
 import { type GeluKind, isErf } from './activations.js';
 
 export interface MatmulOptions {
-  /** [..., M, N], of the inputs' dtype, or float32 over bfloat16 or float16 inputs. */
+  /** [..., M, N], with the inputs' dtype, or float32 for bfloat16 or float16 inputs. */
   readonly output: Tensor;
   /** [..., M, K], or [..., K, M] when `transposeLeft`. */
   readonly left: Tensor;
   /**
-   * [..., K, N], or [..., N, K] with `transposeRight`. Without leading dimensions, the complete batch shares
-   * it.
+   * [..., K, N], or [..., N, K] if `transposeRight` is true. If it has no leading dimensions, the complete
+   * batch shares it.
    */
   readonly right: Tensor;
   /** [N], added to every row. */
@@ -23,8 +23,8 @@ export interface MatmulOptions {
 }
 
 /**
- * Declares an output [..., M, N]. A sum over leading dimensions, such as a weight gradient, needs an `output`
- * from the caller.
+ * Describes an output [..., M, N]. For a sum over leading dimensions, such as a weight gradient, the caller
+ * must give `output`.
  */
 function outputOfMatmul(inputs: Omit<MatmulOptions, 'output'>): Required<TensorOptions> {
   const { left, right, transposeLeft = false, transposeRight = false } = inputs;
@@ -34,16 +34,16 @@ function outputOfMatmul(inputs: Omit<MatmulOptions, 'output'>): Required<TensorO
 }
 
 /**
- * output = op(left) op(right) + bias. With a two-dimensional `right`, the leading dimensions of `left` are
- * folded into rows. With a transposed `left` and a two-dimensional output, the matmul sums over the leading
- * dimensions. An example is a weight gradient:
+ * output = op(left) @ op(right) + bias, where op transposes an operand if the options request it. If `right`
+ * has two dimensions, the leading dimensions of `left` are folded into rows. If `left` is transposed and the
+ * output has two dimensions, the matmul sums over the leading dimensions. An example is a weight gradient:
  * `matmul({ output: dW, left: dY, right: X, transposeLeft: true, accumulate: true })`.
  *
- * Without `output` the call returns a new tensor [..., M, N] of the inputs' dtype, with the leading
+ * If `output` is omitted, the call returns a new tensor [..., M, N] with the inputs' dtype and the leading
  * dimensions of `left`.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_SHAPE` for an `output`
- *   that shares memory with another tensor
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, `MTL_SHAPE` for an
+ *   `output` that shares memory with an input
  */
 export const matmul = returningOperation<MatmulOptions, 'output'>(
   'matmul',
@@ -84,8 +84,8 @@ function outputOfLinear({
 }
 
 /**
- * preactivation = input weight^T + bias; output = gelu(preactivation). This is a single pass if the device's
- * matmuls support it.
+ * preactivation = input @ weight^T + bias; output = gelu(preactivation). If the device's matmuls support it,
+ * a single pass over memory computes both.
  */
 export const linearGeluForward = returningOperation<LinearGeluForwardOptions, 'output' | 'preactivation'>(
   'linearGeluForward',
@@ -99,9 +99,9 @@ export const linearGeluForward = returningOperation<LinearGeluForwardOptions, 'o
 export interface LinearGeluBackwardOptions {
   /** [..., F] */
   readonly inputGradient: Tensor;
-  /** `[..., H]`: the gradient of the output of the layer after the GELU. */
+  /** `[..., H]`: the gradient of the output of the layer that follows the GELU. */
   readonly outputGradient: Tensor;
-  /** `[H, F]`: the weight of the layer after the GELU. */
+  /** `[H, F]`: the weight of the layer that follows the GELU. */
   readonly weight: Tensor;
   /** [..., F] */
   readonly preactivation: Tensor;
@@ -109,8 +109,8 @@ export interface LinearGeluBackwardOptions {
 }
 
 /**
- * inputGradient = (outputGradient weight) * gelu'(preactivation). This is a single pass if the device's
- * matmuls support it.
+ * inputGradient = (outputGradient @ weight) * gelu'(preactivation). If the device's matmuls support it, a
+ * single pass over memory computes this.
  */
 export const linearGeluBackward = returningOperation<LinearGeluBackwardOptions, 'inputGradient'>(
   'linearGeluBackward',
@@ -123,7 +123,7 @@ export const linearGeluBackward = returningOperation<LinearGeluBackwardOptions, 
 );
 
 export interface LinearResidualForwardOptions {
-  /** [S, B, O]. It must not share memory with `residual`. */
+  /** [S, B, O]. Must not share memory with `residual`. */
   readonly output: Tensor;
   /** [S, B, O] */
   readonly residual: Tensor;
@@ -135,7 +135,10 @@ export interface LinearResidualForwardOptions {
   readonly bias?: Tensor | undefined;
 }
 
-/** output = residual + input weight^T + bias. This is a single pass if the device's matmuls support it. */
+/**
+ * output = residual + input @ weight^T + bias. If the device's matmuls support it, a single pass over memory
+ * computes this.
+ */
 export const linearResidualForward = returningOperation<LinearResidualForwardOptions, 'output'>(
   'linearResidualForward',
   { output: ({ residual }) => like(residual) },
@@ -157,8 +160,8 @@ export interface LinearWeightGradientOptions {
 }
 
 /**
- * weightGradient += outputGradient^T input; biasGradient += column sums of outputGradient. This is a single
- * pass if the device's matmuls support it.
+ * weightGradient += outputGradient^T @ input; biasGradient += column sums of outputGradient. If the device's
+ * matmuls support it, a single pass over memory computes both.
  */
 export const linearWeightGradient = checkedOperation(
   'linearWeightGradient',

@@ -6,13 +6,16 @@ import type { Tensor } from '../tensor.js';
 export interface MuonMomentumOptions {
   /** [N] float32, updated: the exponential average of gradients. */
   readonly momentum: Tensor;
-  /** [N] float32: the gradient, and afterwards the direction in which to orthogonalise. */
+  /** [N] float32: the gradient. The call replaces it with the direction that is then orthogonalised. */
   readonly gradient: Tensor;
   /** [5] float32 from `adamwScalars`. A skipped step changes nothing. */
   readonly scalars: Tensor;
-  /** The weight of the old average in the new average. */
+  /** The weight of the previous average in the new average. */
   readonly decay: number;
-  /** True to use the gradient averaged with the new momentum as direction, false to use the new momentum. */
+  /**
+   * True to use the gradient, averaged with the new momentum, as the direction; false to use the new
+   * momentum.
+   */
   readonly nesterov: boolean;
 }
 
@@ -26,18 +29,18 @@ export const muonMomentum = checkedOperation('muonMomentum', (options: MuonMomen
 });
 
 export interface MuonNormalizeOptions {
-  /** float32 or bfloat16, of the size of `input`. */
+  /** float32 or bfloat16, with the same size as `input`. */
   readonly output: Tensor;
   /** float32 */
   readonly input: Tensor;
   /** [1] float64: the sum of the squares of `input`. */
   readonly squares: Tensor;
-  /** The smallest norm. Smaller norms are replaced by it. */
+  /** The lower limit of the norm: a smaller norm is replaced by `epsilon`. */
   readonly epsilon: number;
 }
 
 /**
- * output = input / max(sqrt(squares), epsilon): The result has Frobenius norm 1, as Newton-Schulz requires of
+ * output = input / max(sqrt(squares), epsilon). The result has Frobenius norm 1, as Newton-Schulz requires of
  * its first matrix.
  */
 export const muonNormalize = returningOperation<MuonNormalizeOptions, 'output'>(
@@ -50,9 +53,9 @@ export const muonNormalize = returningOperation<MuonNormalizeOptions, 'output'>(
 );
 
 export interface MuonPolynomialOptions {
-  /** [M, M], of the dtype of `gram`; may be `gram`. */
+  /** [M, M], with the dtype of `gram`. May be `gram` itself. */
   readonly output: Tensor;
-  /** [M, M] float32 or bfloat16: A, the dot products of all pairs of rows. */
+  /** [M, M] float32 or bfloat16: the Gram matrix A, which contains the dot products of all pairs of rows. */
   readonly gram: Tensor;
   /** [M, M] float32: A A */
   readonly square: Tensor;
@@ -62,7 +65,7 @@ export interface MuonPolynomialOptions {
   readonly quadratic: number;
 }
 
-/** output = constant I + linear A + quadratic A A, which is the factor of a Newton-Schulz step. */
+/** output = constant * I + linear * A + quadratic * A @ A, which is the factor in a Newton-Schulz step. */
 export const muonPolynomial = returningOperation<MuonPolynomialOptions, 'output'>(
   'muonPolynomial',
   { output: ({ gram }) => like(gram) },
@@ -75,7 +78,7 @@ export const muonPolynomial = returningOperation<MuonPolynomialOptions, 'output'
 export interface MuonUpdateOptions {
   /** [N] float32, updated. */
   readonly parameter: Tensor;
-  /** [N] bfloat16 or float16: receives the rounded parameter. */
+  /** [N] bfloat16 or float16: receives the updated parameter, rounded. */
   readonly modelParameter?: Tensor | undefined;
   /** [N] float32 */
   readonly direction: Tensor;
@@ -83,7 +86,7 @@ export interface MuonUpdateOptions {
   readonly scalars: Tensor;
   /** The decoupled weight decay, which is multiplied by the learning rate. */
   readonly weightDecay: number;
-  /** Sets the direction to zero in the same pass over memory, in a skipped step too. */
+  /** True to set the direction to zero in the same pass over memory, even in a skipped step. */
   readonly clearDirection?: boolean;
 }
 

@@ -8,7 +8,7 @@ export interface LayerNormForwardOptions {
   readonly output: Tensor;
   /** [rows] float32, kept for backward. */
   readonly mean: Tensor;
-  /** [rows] float32: 1 / sqrt(variance + epsilon), kept for backward. */
+  /** [rows] float32: 1 / sqrt(variance + epsilon), which the backward pass needs. */
   readonly rstd: Tensor;
   /** [..., H] */
   readonly input: Tensor;
@@ -34,7 +34,10 @@ export const layerNormForward = returningOperation<LayerNormForwardOptions, 'out
 );
 
 export interface LayerNormBackwardOptions {
-  /** [..., H]; if omitted, only the weight part is computed. May be the memory of `outputGradient`. */
+  /**
+   * [..., H]. If it is omitted, only the parameters' gradients are computed. May be the same memory as
+   * `outputGradient`.
+   */
   readonly inputGradient?: Tensor | undefined;
   /**
    * [H] float32. The call adds to it. The caller must give both `weightGradient` and `biasGradient`, or
@@ -44,7 +47,7 @@ export interface LayerNormBackwardOptions {
   /** [H] float32. The call adds to it. */
   readonly biasGradient?: Tensor | undefined;
   readonly outputGradient: Tensor;
-  /** Input, mean and rstd of the forward call. */
+  /** The forward call's input. `mean` and `rstd` are outputs of the same call. */
   readonly input: Tensor;
   readonly mean: Tensor;
   readonly rstd: Tensor;
@@ -54,8 +57,8 @@ export interface LayerNormBackwardOptions {
 }
 
 /**
- * Computes the gradients of layer norm. Omitted gradients cost nothing, so that backward can be split into
- * input and weight gradients.
+ * Computes the gradients of layer norm. Omitted gradients cost nothing, so that the backward pass can be
+ * split into separate calls for the input's and the parameters' gradients.
  */
 export const layerNormBackward = checkedOperation(
   'layerNormBackward',
@@ -79,7 +82,7 @@ export const layerNormBackward = checkedOperation(
 export interface RmsNormForwardOptions {
   /** [..., H]; may be a strided view. */
   readonly output: Tensor;
-  /** [rows] float32: 1 / sqrt(mean of input^2 + epsilon), kept for backward. */
+  /** [rows] float32: 1 / sqrt(mean of input^2 + epsilon), which the backward pass needs. */
   readonly rstd: Tensor;
   /** [..., H]; may be a strided view. */
   readonly input: Tensor;
@@ -88,10 +91,10 @@ export interface RmsNormForwardOptions {
   readonly epsilon: number;
   /**
    * [rows] float32: the sums of squares over complete rows, if `input` contains only some of their features
-   * (the total of `rowProducts` over all shards). Default: the sums over `input`.
+   * (the sum of `rowProducts` over all shards). Default: the sums over `input`.
    */
   readonly squares?: Tensor | undefined;
-  /** The number of features in a complete row, with `squares`. Default: H. */
+  /** The number of features in a complete row, if `squares` is given. Default: H. */
   readonly width?: number | undefined;
 }
 
@@ -100,8 +103,8 @@ export interface RmsNormForwardOptions {
  * the tensors are views from `splitProjection`, the operation normalizes the queries or keys of every head,
  * and H is the head size.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, and for a strided view whose
- *   last dimension is not contiguous
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, and for a strided
+ *   view whose last dimension is not contiguous
  */
 export const rmsNormForward = returningOperation<RmsNormForwardOptions, 'output' | 'rstd'>(
   'rmsNormForward',
@@ -116,9 +119,12 @@ export const rmsNormForward = returningOperation<RmsNormForwardOptions, 'output'
 );
 
 export interface RmsNormBackwardOptions {
-  /** [..., H]; if omitted, only the weight part is computed. May be the memory of `outputGradient`. */
+  /**
+   * [..., H]. If it is omitted, only the weight gradient is computed. May be the same memory as
+   * `outputGradient`.
+   */
   readonly inputGradient?: Tensor | undefined;
-  /** [H] float32. The call adds to it. Without it, only the input gradient is computed. */
+  /** [H] float32. The call adds to it. If it is omitted, only the input gradient is computed. */
   readonly weightGradient?: Tensor | undefined;
   readonly outputGradient: Tensor;
   /** Input and rstd of the forward call. */
@@ -132,16 +138,17 @@ export interface RmsNormBackwardOptions {
    * some of their features. Default: the sums over `input`.
    */
   readonly products?: Tensor | undefined;
-  /** The number of features in a complete row, with `products`. Default: H. */
+  /** The number of features in a complete row, if `products` is given. Default: H. */
   readonly width?: number | undefined;
 }
 
 /**
- * Computes the gradients of RMSNorm. Omitted gradients cost nothing, so that backward can be split into input
- * and weight gradients. All tensors of shape [..., H] may be strided views with a contiguous last dimension.
+ * Computes the gradients of RMSNorm. Omitted gradients cost nothing, so that the backward pass can be split
+ * into separate calls for the input's and the weight's gradient. All tensors of shape [..., H] may be
+ * strided views with a contiguous last dimension.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_ARGUMENT` if both
- *   gradients are omitted
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, `MTL_ARGUMENT` if
+ *   both gradients are omitted
  */
 export const rmsNormBackward = checkedOperation(
   'rmsNormBackward',

@@ -3,11 +3,11 @@ import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 export interface PhiloxNormalOptions {
-  /** `[R, C]`: part of a tensor with `globalColumns` columns. */
+  /** `[R, C]`: a part of a tensor that has `globalColumns` columns. */
   readonly output: Tensor;
   readonly mean?: number;
   readonly standardDeviation: number;
-  /** 64 bits from the seed and the logical name, as two unsigned 32-bit halves. */
+  /** 64 bits derived from the seed and the logical name, as two unsigned 32-bit halves. */
   readonly key: readonly [low: number, high: number];
   readonly globalColumns: number;
   readonly rowOffset?: number;
@@ -15,8 +15,8 @@ export interface PhiloxNormalOptions {
 }
 
 /**
- * Generates normal values that depend only on the key and global coordinates, so that a weight has the same
- * initial values with any sharding.
+ * Generates normally distributed values that depend only on the key and on global coordinates, so that a
+ * weight has the same initial values with any sharding.
  */
 export const philoxNormal = checkedOperation('philoxNormal', (options: PhiloxNormalOptions): void => {
   const {

@@ -5,25 +5,27 @@ import type { AdamwOptions } from './adamw.js';
 
 export interface PrecisionAwareAdamwOptions
   extends Omit<AdamwOptions, 'parameter' | 'firstMoment' | 'secondMoment' | 'modelParameter' | 'gradient'> {
-  /** [N] float32, updated; with `remainder` [N] bfloat16, the values that the model computes with. */
+  /**
+   * [N] float32, updated. If `remainder` is given, [N] bfloat16: the values with which the model computes.
+   */
   readonly parameter: Tensor;
-  /** [2 N] uint8, updated: the lower 16 bits of the float32 values, in the form of `splitRemainder`. */
+  /** [2 N] uint8, updated: the lower 16 bits of the float32 values, as `splitRemainder` writes them. */
   readonly remainder?: Tensor | undefined;
   /** [N] bfloat16 or float16: receives the rounded values of a float32 parameter. */
   readonly modelParameter?: Tensor | undefined;
   /** [N] float32, bfloat16 or float16, updated. */
   readonly firstMoment: Tensor;
-  /** [M] float32, updated: the factors of a first moment in float16, one for each segment. Initially zero. */
+  /** [M] float32, updated: the scales of a first moment in float16, one for each segment. Initially zero. */
   readonly firstScales?: Tensor | undefined;
   readonly secondMoment: Tensor;
-  /** [M] float32, updated: the factors of a second moment in float16. */
+  /** [M] float32, updated: the scales of a second moment in float16. Initially zero. */
   readonly secondScales?: Tensor | undefined;
   /** [N] float32 or bfloat16 */
   readonly gradient: Tensor;
 }
 
 /**
- * Performs an AdamW step like `adamw`, with separate dtypes for moments, parameters and gradients. The update
+ * Performs an AdamW step like `adamw`, but moments, parameters and gradients have separate dtypes. The update
  * is computed in float32, from moments before they are rounded.
  */
 export const precisionAwareAdamw = checkedOperation(
@@ -53,11 +55,11 @@ export const precisionAwareAdamw = checkedOperation(
 );
 
 export interface SplitRemainderOptions {
-  /** [N] bfloat16: receives the nearest values. A tie results in the larger magnitude. */
+  /** [N] bfloat16: receives the nearest values. For a tie, this is the value with the larger magnitude. */
   readonly rounded: Tensor;
   /** [2 N] uint8: receives the lower 16 bits of each value, lower byte first. */
   readonly remainder: Tensor;
-  /** [N] float32. The payload of NaN is lost. */
+  /** [N] float32. If a value is NaN, its payload is lost. */
   readonly input: Tensor;
 }
 
@@ -78,7 +80,7 @@ export interface JoinRemainderOptions {
   readonly remainder: Tensor;
 }
 
-/** Restores the float32 values that `splitRemainder` has split. */
+/** Restores float32 values that `splitRemainder` has split. */
 export const joinRemainder = checkedOperation(
   'joinRemainder',
   ({ output, rounded, remainder }: JoinRemainderOptions): void => {

@@ -9,7 +9,7 @@ export interface ReductionOptions {
   readonly accumulate?: boolean;
 }
 
-/** output [N] float32 = sum over rows of input [..., N]: the gradient of a bias. */
+/** output [N] float32 = the sum over the rows of input [..., N]. This is the gradient of a bias. */
 export const sumRows = returningOperation<ReductionOptions, 'output'>(
   'sumRows',
   { output: ({ input }) => declareStatistics(input, [input.dim(-1)]) },
@@ -18,7 +18,7 @@ export const sumRows = returningOperation<ReductionOptions, 'output'>(
   },
 );
 
-/** output [1] float64 = sum of the squares of all elements, in a fixed order: for gradient norms. */
+/** output [1] float64 = the sum of the squares of all elements, in a fixed order. Used for gradient norms. */
 export const sumOfSquares = returningOperation<ReductionOptions, 'output'>(
   'sumOfSquares',
   { output: ({ input: { device } }) => ({ shape: [1], dtype: 'float64', device }) },
@@ -37,8 +37,8 @@ export interface WeightedSumOptions {
 }
 
 /**
- * output = sum of values * weights, in float64 and in a fixed order: the loss of a micro-batch, without a
- * copy to the host.
+ * output = the sum of values * weights, in float64 and in a fixed order. This computes the loss of a
+ * micro-batch without a copy to the host.
  */
 export const weightedSum = returningOperation<WeightedSumOptions, 'output'>(
   'weightedSum',
@@ -60,10 +60,10 @@ export interface RowProductsOptions {
 }
 
 /**
- * output = the sum over the last dimension of left * right * weight. For a norm with sharded features, the
- * processes add up these sums (see `squares` and `products` of RMSNorm).
+ * output = the sum over the last dimension of left * right * weight. For a norm whose features are sharded,
+ * the processes add up these sums (see `squares` and `products` of RMSNorm).
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other
  */
 export const rowProducts = returningOperation<RowProductsOptions, 'output'>(
   'rowProducts',

@@ -6,31 +6,35 @@ import { runOperation } from '../run-operation.js';
 import { Tensor } from '../tensor.js';
 
 export interface RotaryEmbeddingOptions {
-  /** A tensor of the shape of `input`, in the same memory or in other memory. */
+  /** A tensor with the shape of `input`. It may be the same memory as `input`. */
   readonly output: Tensor;
   /**
-   * [S, B, ..., D] or [T, ..., D], with any number of dimensions for heads. It may be a strided view. A
-   * single call rotates the queries and keys of a packed projection through its view `queriesAndKeys`.
+   * [S, B, ..., D] or [T, ..., D], with any number of dimensions for heads. May be a strided view: a single
+   * call rotates the queries and keys of a packed projection through the view that `queriesAndKeys` returns.
    */
   readonly input: Tensor;
   /** int32 [S, B] or [T]: the position of every row of heads, from 0 to P - 1. */
   readonly positions: Tensor;
-  /** float32 [P, R], made by `rotaryTable`; elements of a head from R on are copied. */
+  /** float32 [P, R], made by `rotaryTable`. A head's elements from R on are copied. */
   readonly table: Tensor;
-  /** Rotates elements 2i and 2i + 1 of a head instead of i and i + R / 2. Default: false. */
+  /**
+   * True to rotate elements 2i and 2i + 1 of a head together, instead of elements i and i + R / 2. Default:
+   * false.
+   */
   readonly interleaved?: boolean;
   /**
-   * Rotates by the negative angles: computes the input's gradient from the output's gradient. Default: false.
+   * True to rotate by the negative angles, which computes the input's gradient from the output's gradient.
+   * Default: false.
    */
   readonly inverse?: boolean;
 }
 
 /**
  * Rotary position embedding (RoPE, Su et al. 2021): the pair (a, b) of a head at position p becomes
- * (a cos - b sin, a sin + b cos), with the angle of row p of the table.
+ * (a * cos - b * sin, a * sin + b * cos), with the angle from row p of the table.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a position
- *   beyond the table
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, `MTL_INDEX` for a
+ *   position beyond the table
  */
 export const rotaryEmbedding = returningOperation<RotaryEmbeddingOptions, 'output'>(
   'rotaryEmbedding',
@@ -42,15 +46,18 @@ export const rotaryEmbedding = returningOperation<RotaryEmbeddingOptions, 'outpu
 );
 
 export interface RotaryFrequenciesOptions {
-  /** R: the number of elements of a head that are rotated; even. */
+  /** R: how many elements of a head are rotated. Must be even. */
   readonly rotarySize: number;
-  /** The base of the frequencies (see `rotaryFrequencies`), above 0: 10000 originally, 500000 in Llama 3. */
+  /**
+   * The base of the frequencies, above 0 (see `rotaryFrequencies`). It was originally 10000, and is 500000 in
+   * Llama 3.
+   */
   readonly base: number;
   readonly scaling?: RotaryScaling | undefined;
 }
 
 export interface RotaryTableOptions extends RotaryFrequenciesOptions {
-  /** P: the number of positions. Positions 0 to P - 1 get a row of the table. */
+  /** P: the number of positions. The table has a row for each of the positions 0 to P - 1. */
   readonly numPositions: number;
   readonly device?: Device;
 }
@@ -59,9 +66,9 @@ const round = Math.fround;
 
 /**
  * Returns the frequencies of the R / 2 pairs, in float32. A frequency is the angle by which its pair turns
- * from one position to the next: base^(-2i / R) for pair i, then scaled.
+ * from one position to the next: base^(-2i / R) for pair i, which is then scaled.
  *
- * @throws UsageError `MTL_ARGUMENT` for an odd size, and for numbers that are not positive
+ * @throws UsageError `MTL_ARGUMENT` for an odd size, and for options that are not positive
  */
 export const rotaryFrequencies = checkedOperation(
   'rotaryFrequencies',
@@ -84,11 +91,11 @@ export const rotaryFrequencies = checkedOperation(
 );
 
 /**
- * Returns the table for `rotaryEmbedding`, float32 [P, R]. The row of position p has the cosines of the R / 2
- * angles p * frequency, then their sines, both multiplied by the concentration of YaRN. Angles are rounded to
- * float32, as in PyTorch models. The caller disposes of the new tensor.
+ * Returns the table for `rotaryEmbedding`, float32 [P, R]. The row of position p contains the cosines of the
+ * R / 2 angles p * frequency, followed by their sines, all multiplied by YaRN's concentration. Angles are
+ * rounded to float32, as in PyTorch models. The caller must dispose of the tensor.
  *
- * @throws UsageError `MTL_ARGUMENT` for numbers out of range (see `rotaryFrequencies`)
+ * @throws UsageError `MTL_ARGUMENT` for options out of range (see `rotaryFrequencies`)
  */
 export const rotaryTable = checkedOperation('rotaryTable', (options: RotaryTableOptions): Tensor => {
   const { numPositions, rotarySize, device = 'cpu' } = options;
@@ -119,8 +126,8 @@ export type RotaryScaling =
   { readonly kind: 'linear'; readonly factor: number } | Llama3Scaling | YarnScaling;
 
 /**
- * Llama 3.1: wavelengths above `originalPositions / lowFrequencyFactor` are multiplied by `factor`,
- * wavelengths below `originalPositions / highFrequencyFactor` are kept, and wavelengths between are
+ * Llama 3.1's method: wavelengths above `originalPositions / lowFrequencyFactor` are multiplied by `factor`,
+ * wavelengths below `originalPositions / highFrequencyFactor` are kept, and wavelengths between them are
  * interpolated.
  */
 export interface Llama3Scaling {
@@ -133,7 +140,7 @@ export interface Llama3Scaling {
 
 /**
  * YaRN (Peng et al. 2023): frequencies with at least `betaFast` turns within `originalPositions` do not
- * change. Frequencies with at most `betaSlow` turns are divided by `factor`. Frequencies between are
+ * change. Frequencies with at most `betaSlow` turns are divided by `factor`. Frequencies between them are
  * interpolated linearly in their index.
  */
 export interface YarnScaling {
@@ -141,11 +148,13 @@ export interface YarnScaling {
   readonly factor: number;
   readonly originalPositions: number;
   readonly betaFast: number;
-  /** A number of turns that is at most `betaFast`. */
+  /** A number of turns, at most `betaFast`. */
   readonly betaSlow: number;
-  /** True if the range of interpolated indices is expanded to whole numbers. */
+  /** True if the range of interpolated indices is expanded to integers. */
   readonly roundsRange: boolean;
-  /** The factor of cosines and sines. Attention's logits are thus multiplied by its square. */
+  /**
+   * The factor by which cosines and sines are multiplied. It thus multiplies attention scores by its square.
+   */
   readonly concentration: number;
 }
 
@@ -194,12 +203,12 @@ function checkTurns({ betaFast, betaSlow, roundsRange }: YarnScaling, base: numb
   if (typeof roundsRange !== 'boolean') {
     throw refused(`scaling.roundsRange is ${String(roundsRange)}`, 'true or false');
   }
-  // frequencies must decrease with their index, because YaRN computes indices from frequencies
+  // frequencies must decrease with their index, because YaRN derives indices from frequencies
   if (base <= 1) throw refused(`base is ${base}`, "a base above 1 with the scaling 'yarn'");
 }
 
 /**
- * Returns the scaled frequencies of `wavelengths`, given in positions per radian. The arithmetic is in
+ * Returns the scaled frequencies, given the wavelengths in positions per radian. The arithmetic is in
  * float32, as in the original models' code.
  *
  * @param base the base of the powers that define the wavelengths
@@ -256,15 +265,15 @@ function mixedRange(
   { base, rotarySize }: { readonly base: number; readonly rotarySize: number },
 ): { readonly first: number; readonly last: number } {
   /**
-   * Returns the index, in general fractional, whose frequency has the given number of turns within the
-   * original positions.
+   * Returns the index (usually a fraction) whose frequency has the given number of turns within the original
+   * positions.
    */
   const computeIndex = (turns: number): number =>
     (rotarySize * Math.log(originalPositions / (turns * 2 * Math.PI))) / (2 * Math.log(base));
   const [fast, slow] = [computeIndex(betaFast), computeIndex(betaSlow)];
   const first = Math.max(roundsRange ? Math.floor(fast) : fast, 0);
-  // the limit counts all elements, not all pairs, as in the authors' code
+  // as in the authors' code, the limit is the number of elements, not of pairs
   const last = Math.min(roundsRange ? Math.ceil(slow) : slow, rotarySize - 1);
-  // if no index is between the limits, the ramp becomes a step
+  // if both limits are equal, the ramp becomes a step
   return { first, last: first === last ? last + 0.001 : last };
 }

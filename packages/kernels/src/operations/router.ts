@@ -5,13 +5,13 @@ import { runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
- * The function that converts a router's logits to scores: `sqrtsoftplus` is the square root of ln(1 + e^x).
+ * The function that converts a router's logits to scores. `sqrtsoftplus` is the square root of ln(1 + e^x).
  */
 export type RouterScoreFunction = 'softmax' | 'sigmoid' | 'sqrtsoftplus';
 
 const scoreFunctions: readonly RouterScoreFunction[] = ['softmax', 'sigmoid', 'sqrtsoftplus'];
 
-/** Returns the number of a score function in native code. */
+/** Returns the number by which native code identifies a score function. */
 function scoreFunctionNumber(scoreFunction: RouterScoreFunction): number {
   const number = scoreFunctions.indexOf(scoreFunction);
   if (number >= 0) return number;
@@ -23,8 +23,8 @@ function scoreFunctionNumber(scoreFunction: RouterScoreFunction): number {
 export interface RouterScoreOptions {
   readonly scoreFunction: RouterScoreFunction;
   /**
-   * True to compute the softmax over all experts, before the selection, so that the probabilities of a row do
-   * not sum to 1. Default: the softmax is over the selected experts.
+   * True to compute the softmax over all experts, before the selection, so that a row's probabilities do not
+   * sum to 1. Default: false, which computes the softmax over the selected experts.
    */
   readonly preSoftmax?: boolean | undefined;
   /** The factor of all probabilities. Default 1. */
@@ -34,27 +34,30 @@ export interface RouterScoreOptions {
 export interface RouterForwardOptions extends RouterScoreOptions {
   /** `[T, k]`, of the dtype of `logits` */
   readonly probabilities: Tensor;
-  /** `[T, k]` int32: in descending order of the selection score, among equal scores the lower expert first */
+  /**
+   * `[T, k]` int32: the selected experts in descending order of the selection score. If scores are equal, the
+   * lower expert index comes first.
+   */
   readonly experts: Tensor;
-  /** `[..., E]` float32 (float64 on device `reference`), T rows */
+  /** `[..., E]` float32 (float64 on device `reference`), with T rows */
   readonly logits: Tensor;
-  /** [E] float32: added to the scores for the selection, not to probabilities. */
+  /** [E] float32: added to the scores for the selection, but not to the probabilities. */
   readonly expertBias?: Tensor | undefined;
-  /** `[T, k]` int32: the experts to use instead of a selection. */
+  /** `[T, k]` int32: the experts to use. If it is given, no experts are selected. */
   readonly chosen?: Tensor | undefined;
-  /** The number of groups of equal size; a row uses `groupTopK` groups. Default 0: no groups. */
+  /** The number of groups of equal size. A row uses `groupTopK` groups. Default: 0, which means no groups. */
   readonly numGroups?: number | undefined;
   readonly groupTopK?: number | undefined;
 }
 
 /**
- * Selects the k experts of each row and computes their weights: softmax, or scores divided by their sum if k
- * > 1 (DeepSeek-AI 2024, arXiv 2412.19437). Groups are ranked by the sums of their k / groupTopK largest
- * scores.
+ * Selects the k experts of each row and computes their weights: a softmax, or scores divided by their sum if
+ * k is more than 1 (DeepSeek-AI 2024, arXiv 2412.19437). Groups are ranked by the sums of their k /
+ * groupTopK largest scores.
  *
  * @param options must contain `topK`, the number k, if the outputs are omitted
- * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
- *   for an invalid chosen expert
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit each other,
+ *   `MTL_INDEX` for an invalid chosen expert
  */
 export const routerForward = returningOperation<
   RouterForwardOptions,
@@ -87,15 +90,15 @@ export interface RouterBackwardOptions extends RouterScoreOptions {
   readonly probabilitiesGradient: Tensor;
   /** The operand of the forward call. */
   readonly logits: Tensor;
-  /** `[T, k]` int32, the output of the forward call */
+  /** `[T, k]` int32: the experts that the forward call has returned */
   readonly experts: Tensor;
 }
 
 /**
- * Computes the gradient of the logits from the gradient of the probabilities; the selection has no gradient.
+ * Computes the gradient of the logits from the gradient of the probabilities. The selection has no gradient.
  *
- * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
- *   for an invalid expert
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit each other,
+ *   `MTL_INDEX` for an invalid expert
  */
 export const routerBackward = returningOperation<RouterBackwardOptions, 'logitsGradient'>(
   'routerBackward',
@@ -111,33 +114,33 @@ export const routerBackward = returningOperation<RouterBackwardOptions, 'logitsG
 
 export interface RouterStatisticsForwardOptions {
   /**
-   * `[N, E]`, of the dtype of `logits`: how often an expert is among the `topK` largest scores; ties go to
-   * the lower expert
+   * `[N, E]`, of the dtype of `logits`: how often each expert is among the `topK` largest scores. If scores
+   * are equal, the expert with the lower index is chosen.
    */
   readonly counts: Tensor;
-  /** `[N, E]`, of the dtype of `logits`: sums of scores */
+  /** `[N, E]`, of the dtype of `logits`: the sums of the scores */
   readonly scoreSums: Tensor;
-  /** `[N]`: sums of ln(sum over experts of e^logit)^2 */
+  /** `[N]`: the sums of ln(sum over experts of e^logit)^2 */
   readonly squaredLogSumExp: Tensor;
-  /** `[N]`: sums of the entropies of scores, in nats */
+  /** `[N]`: the sums of the scores' entropies, in nats */
   readonly entropy: Tensor;
-  /** `[..., E]` float32 (float64 on device `reference`), T rows: row t is of sequence t % N */
+  /** `[..., E]` float32 (float64 on device `reference`) with T rows. Row t belongs to sequence t % N. */
   readonly logits: Tensor;
-  /** [T] float32: a row of weight 0 is padding and does not count; all other rows count once. */
+  /** [T] float32: a row whose weight is 0 is padding and does not count; all other rows count once. */
   readonly rowWeights?: Tensor | undefined;
   readonly topK: number;
-  /** Scores of `sigmoid` and `sqrtsoftplus` are divided by their sum. */
+  /** Scores of `sigmoid` and `sqrtsoftplus` are normalized: divided by their sum. */
   readonly scoreFunction: RouterScoreFunction;
   /** N: the number of sequences. */
   readonly numSequences: number;
 }
 
 /**
- * Computes the sums over the rows of each sequence for a router's balancing losses and metrics. The scores
- * include no bias and do not depend on groups (Fedus et al. 2021, arXiv 2101.03961; Zoph et al. 2022, arXiv
- * 2202.08906).
+ * Computes sums over the rows of each sequence, for a router's balancing losses and metrics. The scores do
+ * not include a bias and do not depend on groups (Fedus et al. 2021, arXiv 2101.03961; Zoph et al. 2022,
+ * arXiv 2202.08906).
  *
- * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit each other
  */
 export const routerStatisticsForward = returningOperation<
   RouterStatisticsForwardOptions,
@@ -162,7 +165,7 @@ export const routerStatisticsForward = returningOperation<
 export interface RouterStatisticsBackwardOptions {
   /** `[..., E]` */
   readonly logitsGradient: Tensor;
-  /** [N, E]; omitted if nothing depends on `scoreSums` */
+  /** [N, E]; may be omitted if nothing depends on `scoreSums` */
   readonly scoreGradients?: Tensor | undefined;
   /** [N]; omitted where nothing depends on `squaredLogSumExp` */
   readonly squareGradients?: Tensor | undefined;
@@ -198,10 +201,10 @@ export interface UpdateExpertBiasOptions {
 }
 
 /**
- * expertBias[e] += rate * sign(mean of counts - counts[e]): This balances the experts without a loss (Wang et
- * al. 2024, arXiv 2408.15664). The counts are compared as integers.
+ * expertBias[e] += rate * sign(mean of counts - counts[e]). This balances the experts without a loss (Wang et
+ * al. 2024, arXiv 2408.15664). The comparison uses integers.
  *
- * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
+ * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit each other
  */
 export const updateExpertBias = checkedOperation(
   'updateExpertBias',
@@ -218,9 +221,9 @@ export interface AddCountsOptions {
 }
 
 /**
- * counts[e] += offsets[e + 1] - offsets[e]. This counts the rows of each expert over many calls.
+ * counts[e] += offsets[e + 1] - offsets[e]. Over many calls, this counts the rows of each expert.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other
  */
 export const addCounts = checkedOperation('addCounts', ({ counts, offsets }: AddCountsOptions): void => {
   runOperation('add_counts', { counts, offsets });
@@ -236,9 +239,9 @@ export interface RowGateForwardOptions {
 }
 
 /**
- * output = sigmoid(logit of the row) * input: the gate of the shared experts of Qwen2-MoE.
+ * output = sigmoid(logit) * input, with one logit per row. This is the gate of Qwen2-MoE's shared experts.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other
  */
 export const rowGateForward = returningOperation<RowGateForwardOptions, 'output'>(
   'rowGateForward',
@@ -263,7 +266,7 @@ export interface RowGateBackwardOptions {
  * inputGradient = sigmoid(logit) * outputGradient; logitsGradient = sigmoid'(logit) times the sum over the
  * row of outputGradient * input.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other
  */
 export const rowGateBackward = returningOperation<RowGateBackwardOptions, 'inputGradient' | 'logitsGradient'>(
   'rowGateBackward',

@@ -2,7 +2,7 @@ import { UsageError } from '@mtl/errors';
 import { checkedOperation } from '../checked-operation.js';
 import type { Tensor } from '../tensor.js';
 
-/** Strided views of a packed projection, which the caller disposes of. */
+/** Strided views of the parts of a packed projection. The caller must dispose of the views. */
 export interface SplitProjection {
   /** [S, B, G, R, D] or [T, G, R, D] */
   readonly query: Tensor;
@@ -12,7 +12,7 @@ export interface SplitProjection {
   readonly value: Tensor;
 }
 
-/** Returns the dimensions up to the groups, the number and size of the rows of a group, and all strides. */
+/** Returns the dimensions up to the groups, how many rows a group has, the rows' size, and all strides. */
 function describeLayout(qkv: Tensor) {
   const { shape } = qkv;
   if ((shape.length !== 4 && shape.length !== 5) || shape.at(-2)! < 3) {
@@ -35,7 +35,7 @@ function describeLayout(qkv: Tensor) {
  * R + 2, D]`, without a copy, for `attentionForward` and `attentionBackward`. In each group, the R queries
  * are followed by the key and the value.
  *
- * @throws UsageError `MTL_SHAPE` for a tensor of another shape
+ * @throws UsageError `MTL_SHAPE` for a tensor of a different shape
  */
 export const splitProjection = checkedOperation('splitProjection', (qkv: Tensor): SplitProjection => {
   const { outer, numParts, size, strides, outerStrides } = describeLayout(qkv);
@@ -54,9 +54,9 @@ export const splitProjection = checkedOperation('splitProjection', (qkv: Tensor)
 
 /**
  * Returns the queries and keys of a packed projection, `[S, B, G, R + 2, D]` or `[T, G, R + 2, D]`, as a
- * strided view with R + 1 rows per group, so that `rotaryEmbedding` can rotate all in one call.
+ * strided view with R + 1 rows per group, so that a single call of `rotaryEmbedding` can rotate them.
  *
- * @throws UsageError `MTL_SHAPE` for a tensor of another shape
+ * @throws UsageError `MTL_SHAPE` for a tensor of a different shape
  */
 export const queriesAndKeys = checkedOperation('queriesAndKeys', (qkv: Tensor): Tensor => {
   const { outer, numParts, size, strides } = describeLayout(qkv);

@@ -4,33 +4,34 @@ import type { Operands } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
- * The keys that each query can attend to: all keys that no option below hides. S query positions, K key
- * positions, B micro-batch. Query s is at position `firstQuery` + s of the sequence, key k at position
- * `firstKey` + k. Keys that are hidden from all queries cost nothing. A call may compute only some queries of
- * a sequence with some keys, as in context parallelism. Default: no key is hidden.
+ * Which keys each query can attend to: all keys that no option hides. S is the number of query positions, K
+ * the number of key positions, and B the micro-batch size. Query s is at position `firstQuery` + s of the
+ * sequence, and key k at position `firstKey` + k. Keys that are hidden from all queries cost nothing. A call
+ * may compute only some of a sequence's queries with some of its keys, as in context parallelism. Default: no
+ * key is hidden.
  */
 export interface Visibility {
   /** True if a query attends only to keys up to its own position. Default: false. */
   readonly causal?: boolean | undefined;
   /**
-   * The number of earlier positions that a query can attend to, in addition to its own (Megatron-LM's
-   * --window-size). ≥ 0, and only with `causal`. Default: all.
+   * How many earlier positions a query can attend to, in addition to its own (Megatron-LM's --window-size).
+   * Must not be negative, and requires `causal`. Default: all earlier positions.
    */
   readonly windowSize?: number | undefined;
   /** Position of query 0 in the sequence. Default: 0. */
   readonly firstQuery?: number | undefined;
-  /** The position of key 0 in the sequence. It may be after the position of query 0. Default: 0. */
+  /** The position of key 0 in the sequence, which may be after the position of query 0. Default: 0. */
   readonly firstKey?: number | undefined;
   /**
-   * [B, S] int32: query s of sample b attends only to keys from position keyStart[b, s] of the sequence on,
-   * the first position of its document.
+   * [B, S] int32: query s of sample b attends only to keys at position keyStart[b, s] of the sequence or
+   * later. This is the first position of the query's document.
    */
   readonly keyStart?: Tensor | undefined;
   /** [B, K] uint8: 1 for a real key, 0 for padding. */
   readonly keyMask?: Tensor | undefined;
   /**
-   * Samples of different lengths instead of B samples with the same length. Operands have T rows instead of
-   * [S, B], and a query attends only to keys of its own sample. Must not be combined with `firstQuery`,
+   * Replaces the B samples of the same length by samples of different lengths. Operands have T rows instead
+   * of [S, B], and a query attends only to keys of its own sample. Must not be combined with `firstQuery`,
    * `firstKey`, `keyStart` or `keyMask`.
    */
   readonly packed?: PackedSamples | undefined;
@@ -39,18 +40,21 @@ export interface Visibility {
 /** Consecutive samples in T rows, without padding. */
 export interface PackedSamples {
   /**
-   * [N + 1] int32: sample n has the rows starts[n] to starts[n + 1]; rows from starts[N] on belong to no
-   * sample: output and gradients are 0 there.
+   * [N + 1] int32: sample n has the rows from starts[n] to starts[n + 1], exclusive. Rows from starts[N] on
+   * do not belong to any sample; their output and gradients are 0.
    */
   readonly starts: Tensor;
-  /** The number of rows of the longest sample, or a larger number. */
+  /** The number of rows in the longest sample, or an upper bound. */
   readonly longest: number;
   /**
-   * The number of scores, for counting FLOPs: the sum over samples of the squared length, or with `queries`,
-   * of the number of queries times the number of keys.
+   * The number of scores, for counting FLOPs. This is the sum over all samples of the squared length or, if
+   * `queries` is given, of the number of queries times the number of keys.
    */
   readonly numScores: number;
-  /** A part of every sample's queries. Default: all queries, in the rows of the keys. */
+  /**
+   * The queries, if they are only a part of each sample's queries. Default: all queries, in the same rows as
+   * the keys.
+   */
   readonly queries?: PackedQueries | undefined;
   /**
    * [N] int32: the position of each sample's first key in its sequence. It is needed if a sample is a section
@@ -60,17 +64,22 @@ export interface PackedSamples {
   readonly first?: Tensor | undefined;
 }
 
-/** Queries of packed samples in U separate rows: query, output and logSumExp have U instead of T. */
+/**
+ * The queries of packed samples, in U separate rows: query, output and logSumExp have U rows instead of T.
+ */
 export interface PackedQueries {
-  /** [N + 1] int32: sample n has the queries starts[n] to starts[n + 1]; any number is allowed. */
+  /**
+   * [N + 1] int32: sample n has the queries from starts[n] to starts[n + 1], exclusive. A sample may have any
+   * number of queries.
+   */
   readonly starts: Tensor;
-  /** The number of queries of the sample with the most queries, or a larger number. */
+  /** The largest number of queries in a sample, or an upper bound. */
   readonly longest: number;
   /** [N] int32: the position of each sample's first query in its sequence. Default: 0. */
   readonly first?: Tensor | undefined;
 }
 
-/** Reads a property of a value that TypeScript may not have checked. */
+/** Returns true if a property is given, even if TypeScript does not know it. */
 const isGiven = (options: object, name: string): boolean =>
   (options as Readonly<Record<string, unknown>>)[name] !== undefined;
 
@@ -97,11 +106,11 @@ function checkStarts(operation: string, name: string, samples: PackedQueries | u
 }
 
 /**
- * Checks that options which hide keys are in the right object. JavaScript could pass them elsewhere, where
- * they would have no effect.
+ * Checks that the options which hide keys are inside `visibility`. JavaScript could pass them elsewhere,
+ * where they would have no effect.
  *
  * @param operation the operation's name in errors
- * @param options all options of its call
+ * @param options all options of the operation's call
  * @throws UsageError MTL_ARGUMENT for an option of `visibility` outside of this object, and for an unknown
  *   option inside it
  */
@@ -132,7 +141,7 @@ export function checkVisibility(operation: string, options: object): void {
   checkStarts(operation, 'packed.queries', visibility.packed?.queries);
 }
 
-/** Returns the operands and attributes of attention that determine the keys of each query. */
+/** Returns the operands and attributes of attention that determine to which keys each query attends. */
 export function visibilityOperands(visibility: Visibility): Operands {
   const { causal = false, windowSize, firstQuery = 0, firstKey = 0, keyStart, keyMask, packed } = visibility;
   return {

@@ -3,11 +3,11 @@ import { provideAddon } from '../native/addon.js';
 import type { KernelsAddon } from '../native/kernels-addon.js';
 
 /**
- * Makes this package compute with kernels that a worker of a web page has loaded. `kernels` is the result of
- * `loadKernels` of `@mtl/kernels-wasm32/load-in-page.mjs`. Call this function once, before any other function
+ * Makes this package use the kernels that a worker of a web page has loaded. `kernels` is the result of
+ * `loadKernels` from `@mtl/kernels-wasm32/load-in-page.mjs`. Must be called once, before any other function
  * of this package.
  *
- * @throws UsageError MTL_ARGUMENT for another value, and if kernels are loaded already
+ * @throws UsageError MTL_ARGUMENT if `kernels` is anything else, or if kernels are already loaded
  */
 export function useKernels(kernels: object): void {
   if (typeof (kernels as Partial<KernelsAddon>)?.host !== 'function') {

@@ -15,9 +15,10 @@ import { numPackedRows, type PaddedSize, SamplePacking } from './sample-packing.
 export type BertStageOptions = TransformerStageOptions<BertModelConfiguration>;
 
 /**
- * The encoder of all BERT models, without heads: embeddings of tokens, positions and token types; layers with
- * attention to all real tokens; and the norm after the last layer. Padding is removed before the first layer,
- * so activations are [T, 1, H]. T is the number of tokens in the micro-batch, rounded up (`numPackedRows`).
+ * The part that all BERT models have in common: the encoder without heads. It consists of the embeddings for
+ * tokens, positions and token types, layers whose attention sees all real tokens, and the norm after the last
+ * layer. Padding is removed before the first layer, so activations are [T, 1, H]. T is the number of tokens
+ * in the micro-batch, rounded up (see `numPackedRows`).
  */
 export abstract class BertEncoderStage<
   Batch extends BatchSize,
@@ -28,8 +29,9 @@ export abstract class BertEncoderStage<
 
   /**
    * @param heads.isTied true if the last stage also computes with the word embedding
-   * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_BLOCK_KIND; MTL_TENSOR_PARALLEL_SIZE when heads,
-   *   feed-forward width or the padded vocabulary cannot be sharded evenly over the tensor-parallel processes
+   * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_BLOCK_KIND; MTL_TENSOR_PARALLEL_SIZE if the heads,
+   *   the feed-forward width or the padded vocabulary cannot be sharded evenly over the tensor-parallel
+   *   processes
    */
   constructor(options: BertStageOptions, { isTied }: { readonly isTied: boolean }) {
     const { model, block = resolveBlocks(options.model, bertBlock(options.model)) } = options;
@@ -55,7 +57,7 @@ export abstract class BertEncoderStage<
     return this.dropped(tape, embedded, { site: 'embedding.dropout', call });
   }
 
-  /** Returns the padded size of a micro-batch and the length of each row. */
+  /** Returns the padded size of `batch` and the length of each row. */
   protected abstract measureSize(batch: Batch): PaddedSize;
 
   protected override activationRows(batch: Batch): readonly [rows: number, columns: number] {
@@ -63,15 +65,15 @@ export abstract class BertEncoderStage<
   }
 
   /**
-   * Adds the position ids to the coordinates that passes read, on the first stage of a model with learned
-   * position embeddings.
+   * Adds `positions` to the row coordinates that are read, if this is the first stage and the model has
+   * learned position embeddings.
    */
   protected override rowReads(call: { readonly training: boolean }): ReadonlySet<RowCoordinate> {
     const reads = super.rowReads(call);
     return this.isFirst && this.#hasPositionTable ? new Set([...reads, 'positions']) : reads;
   }
 
-  /** Returns the options for packing a micro-batch (`sequencesToDevice`) on this rank. */
+  /** Returns the options with which `sequencesToDevice` packs a micro-batch on this rank. */
   protected sequencesOptions(
     { batch, reads, upload }: Pick<ToDevice<Batch>, 'batch' | 'reads' | 'upload'>,
     own: Positions,
@@ -82,15 +84,15 @@ export abstract class BertEncoderStage<
   }
 
   /**
-   * Gathers the hidden states that a head reads, [rows, 1, H]: normalized, and replicated on all
-   * tensor-parallel ranks.
+   * Gathers the hidden states that a head reads and normalizes them. The result [rows, 1, H] is replicated on
+   * all tensor-parallel ranks.
    */
   protected rows(tape: Tape, hidden: Variable, indices: Variable, call: StageCall<OnDevice>): Variable {
     const rows = gatheredRows(tape, { input: hidden, indices }, call.positions.sharding);
     return this.normalized(tape, rows);
   }
 
-  /** The number of ranks that share the rows of a micro-batch. It must divide the number of packed rows. */
+  /** How many ranks share the rows of a micro-batch. The number of packed rows is a multiple of it. */
   get #rowDivisor(): number {
     return this.factory.numSequenceShards * numOwners(this.sequence);
   }

@@ -15,7 +15,7 @@ import type { BertModelConfiguration } from './bert-model.js';
 
 export interface BertHeadOptions {
   readonly model: BertModelConfiguration;
-  /** Makes the layers of a head. The rows that heads read are gathered and replicated. */
+  /** Makes the head's layers. The rows that heads read are gathered and replicated. */
   readonly factory: LayerFactory;
 }
 
@@ -26,8 +26,8 @@ export interface LinearParameters {
 }
 
 /**
- * Returns a weight [outputs, inputs] and a bias [outputs], replicated on every rank. If outputs equal inputs,
- * the layer is initialized as a hidden layer, otherwise as an output layer.
+ * Returns a weight [outputs, inputs] and a bias [outputs], replicated on every rank. If outputs equals
+ * inputs, the layer is initialized like a hidden layer, otherwise like an output layer.
  */
 export function headLinear(
   name: string,
@@ -52,8 +52,8 @@ export function headLinear(
 }
 
 /**
- * The pooler: tanh of a dense layer over the first token. The result is a vector for each sequence (Devlin et
- * al. 2018).
+ * The pooler: a dense layer over each sequence's first token, followed by tanh. The result is one vector per
+ * sequence (see Devlin et al. 2018).
  */
 export class Pooler {
   readonly parameters: readonly Parameter[];
@@ -66,7 +66,8 @@ export class Pooler {
   }
 
   /**
-   * Computes a vector for each row, [R, 1, H], from the hidden states of the rows' first tokens, [R, 1, H].
+   * Computes one vector per row. Input and result are [R, 1, H]. The input contains the hidden states of the
+   * rows' first tokens.
    */
   pool(tape: Tape, hidden: Variable): Variable {
     return tape.scope(() => tanh(tape, linear(tape, { input: hidden, ...this.#dense })));
@@ -74,12 +75,13 @@ export class Pooler {
 }
 
 /**
- * Predicts masked tokens: dense layer, GELU, layer norm, and decoder (Devlin et al. 2018). The decoder uses
- * the weight of the token embedding, with a separate bias. Parameter names are Megatron-Core's.
+ * Predicts masked tokens: dense layer, GELU, layer norm, and decoder (see Devlin et al. 2018). The decoder
+ * uses the weight of the token embedding and has its own bias. Parameters have the names that Megatron-Core
+ * gives them.
  */
 export class MaskedLanguageHead {
   readonly parameters: readonly Parameter[];
-  /** [V], including padded entries, sharded like the embedding. */
+  /** [V]. V includes padded entries. Sharded like the embedding. */
   readonly outputBias: Parameter;
   readonly #options: BertHeadOptions;
   readonly #dense: LinearParameters;
@@ -97,14 +99,14 @@ export class MaskedLanguageHead {
     this.parameters = [...[this.#dense.weight, this.#dense.bias, ...this.#norm.parameters], this.outputBias];
   }
 
-  /** Transforms hidden states of masked tokens [M, 1, H] to the decoder's input, [M, 1, H]. */
+  /** Transforms the masked tokens' hidden states [M, 1, H] to the decoder's input [M, 1, H]. */
   transform(tape: Tape, hidden: Variable): Variable {
     const { geluKind: kind } = this.#options.model;
     const input = gelu(tape, { input: linear(tape, { input: hidden, ...this.#dense }), kind });
     return this.#norm.forward(tape, input);
   }
 
-  /** Returns the losses [M] of masked tokens from their hidden states [M, 1, H]. */
+  /** Computes the losses [M] of masked tokens from their hidden states [M, 1, H]. */
   computeLosses(
     tape: Tape,
     call: {
@@ -128,8 +130,9 @@ export class MaskedLanguageHead {
 }
 
 /**
- * Predicts whether two texts are in their original order: the pooler (tanh of a dense layer over the first
- * token) and two logits (Lan et al. 2019). With other labels, the same head does next-sentence prediction.
+ * Predicts if two texts are in their original order (see Lan et al. 2019). It consists of the pooler, which
+ * applies a dense layer and tanh to the first token, and an output layer for two logits. With different
+ * labels, the same head predicts the next sentence.
  */
 export class SentenceOrderHead {
   readonly parameters: readonly Parameter[];
@@ -143,7 +146,7 @@ export class SentenceOrderHead {
     this.parameters = [...this.#pooler.parameters, this.#output.weight, this.#output.bias];
   }
 
-  /** Computes the logits [B, 1, 2] of samples from the hidden states of their first tokens, [B, 1, H]. */
+  /** Computes the samples' logits [B, 1, 2] from the hidden states of their first tokens, [B, 1, H]. */
   logits(tape: Tape, hidden: Variable): Variable {
     return linear(tape, { input: this.#pooler.pool(tape, hidden), ...this.#output });
   }

@@ -32,7 +32,10 @@ const model: BertModelConfiguration = {
   sentenceOrderHead: true,
 };
 
-/** Returns rows of a global batch. All values depend on the global sample, so that batches can be split. */
+/**
+ * Returns the given samples of a global batch. All values depend only on the sample's index in the global
+ * batch, so that batches can be split.
+ */
 function makeBatch(samples: readonly number[], { room = 2 * samples.length + 1 } = {}): MaskedTokenBatch {
   const [batchSize, sequenceLength] = [samples.length, 7];
   const at = (value: (sample: number, position: number) => number): Int32Array =>
@@ -65,8 +68,7 @@ function makeBatch(samples: readonly number[], { room = 2 * samples.length + 1 }
 }
 
 /**
- * Returns the losses of a micro-batch. The loss of each kind is the sum of its elements, multiplied by their
- * factors.
+ * Returns the losses of a micro-batch by name. Each is the sum of its elements, multiplied by their factors.
  */
 function takeLosses(stage: BertStage, microBatch: number): Record<string, number> {
   const sums = stage.takeLosses(microBatch).map(({ name, losses, weights, dispose }) => {
@@ -125,7 +127,8 @@ describe.each([
     const batches = [makeBatch([3, 4, 5])];
     const expected = reference.computeGradients(batches);
     const actual = cpu.computeGradients(batches);
-    // relative, as the design bounds layouts; float32 rounding through two layers
+    // the bound is relative, as in the design's limits for parallel layouts; float32 rounding errors
+    // accumulate over two layers
     expect(Math.abs(actual.loss / expected.loss - 1)).toBeLessThan(2e-6);
     expectClose(actual.gradients, expected.gradients, 1e-5);
     reference.dispose();
@@ -198,7 +201,7 @@ describe.each([
     expectClose(
       names.map((name) => sums.get(name)!),
       expected.gradients,
-      // the two parts of the tied embedding are added in another order
+      // the two parts of the tied embedding are added in a different order
       1e-6,
     );
     for (const built of [whole, ...stages]) built.dispose();
@@ -259,7 +262,7 @@ describe('BertStage', () => {
       return { flops: countedFlops(), ...result };
     };
     const [expected, actual] = [countFlops(batch), countFlops(long)];
-    // there are 24 rows instead of 21, but not 84; the cost of heads and attention is the same
+    // the longer padding takes 24 rows instead of 21, but not 84; heads and attention cost the same
     expect(actual.flops / expected.flops).toBeLessThan(24 / 21);
     expect(Math.abs(actual.loss / expected.loss - 1)).toBeLessThan(2e-6);
     // matmuls of other sizes
@@ -312,7 +315,7 @@ describe('BertStage', () => {
       built.computeGradients([makeBatch([step])], step % 2 === 0);
       return numLiveTensors();
     });
-    // the comparison is exact, because a tensor leaked in one step would show after the next step
+    // must be exactly equal: a tensor leaked in one step would raise the count after the next step
     expect(new Set(afterSteps).size, `${afterSteps}`).toBe(1);
     built.dispose();
   });
@@ -341,7 +344,7 @@ describe('BertStage', () => {
       return { shapes: shapes.join(), variant: loaded.variant };
     };
     const [short, long] = [load(padded(8)), load(padded(9))];
-    // 9 tokens take 16 rows with both lengths of padding; only the bound for the length of a sample differs
+    // 9 tokens take 16 rows with either padding; only the bound on the length of a sample differs
     expect(long.shapes).toBe(short.shapes);
     const variants = [8, 9].map((rows) => `samples of at most ${rows} rows`);
     expect([short.variant, long.variant]).toEqual(variants);

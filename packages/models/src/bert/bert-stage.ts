@@ -16,21 +16,20 @@ import {
 } from './masked-batch-to-device.js';
 import type { PaddedSize } from './sample-packing.js';
 
-/** The predictions of a BERT for a batch, on the host. */
+/** The predictions of a BERT for a batch, in host memory. */
 export interface BertPrediction {
-  /** float32 [M, vocabularySize]: logits of the token at each masked position. */
+  /** float32 [M, vocabularySize]: for each masked position, the logits of its token. */
   readonly maskedLogits: Float32Array;
   /**
-   * float32 [B, 2]: logits for the order of the two texts; undefined for a model without the sentence-order
-   * head.
+   * float32 [B, 2]: logits for the order of the two texts. Undefined if the model has no sentence-order head.
    */
   readonly sentenceOrderLogits: Float32Array | undefined;
 }
 
 /**
- * BERT as a pipeline stage (Devlin et al. 2018; Shoeybi et al. 2019, section 5.4): the encoder, a
- * masked-language head and a sentence-order head. The heads get only the hidden states of masked tokens and
- * of each row's first token.
+ * BERT for pretraining as a pipeline stage: the encoder, a masked-language head and a sentence-order head
+ * (see Devlin et al. 2018; Shoeybi et al. 2019, section 5.4). The heads receive only the hidden states of
+ * masked tokens and of each row's first token.
  */
 export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBatch> {
   readonly parameters: readonly Parameter[];
@@ -40,7 +39,7 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
   /** @throws ConfigurationError as `BertEncoderStage` does */
   constructor(options: BertStageOptions) {
     const { model } = options;
-    // the decoder of the last stage shares the weight of the embedding
+    // the decoder in the last stage shares its weight with the embedding
     super(options, { isTied: true });
     const { isFirst, isLast, factory } = this;
     this.maskedHead = isLast
@@ -57,10 +56,10 @@ export class BertStage extends BertEncoderStage<MaskedStageBatch, DeviceMaskedBa
   }
 
   /**
-   * Returns the predictions of a complete model for a batch, without dropout; labels and weights of the batch
-   * are ignored.
+   * Returns the predictions of a complete model for `batch`, computed without dropout. The batch's labels and
+   * weights are ignored.
    *
-   * @throws UsageError MTL_STAGE for a stage that does not hold all layers and all rows
+   * @throws UsageError MTL_STAGE if this stage does not hold all layers and all rows
    */
   predict(batch: MaskedTokenBatch): BertPrediction {
     if (!this.isFirst || !this.isLast || numOwners(this.sequence) > 1) {

@@ -17,18 +17,18 @@ export interface BertTaskStageOptions extends BertStageOptions {
   readonly task: BertTask;
 }
 
-/** The loss `task_loss` of a micro-batch, which the last stage computes, together with the logits. */
+/** The loss `task_loss` of a micro-batch together with the logits. The last stage computes both. */
 export interface TaskLoss extends StageLoss {
   /**
-   * float32. Classification: [B, classes]. Multiple choice: [B, C]. Spans: [2 * B, S], the start logits of
-   * all samples followed by the end logits.
+   * float32. Classification: [B, classes]. Multiple choice: [B, C]. Spans: [2 * B, S], first the start logits
+   * of all samples, then the end logits.
    */
   readonly logits: Tensor;
 }
 
 /**
- * BERT for a fine-tuning task as a pipeline stage: the encoder of pretraining with a task head. The loss
- * `task_loss` is the mean over samples. Batches without labels have loss weight 0, so test sets can be
+ * BERT for a fine-tuning task as a pipeline stage: the pretraining encoder with a task head. The loss
+ * `task_loss` is the mean over samples. For batches without labels, the loss weight is 0, so test sets can be
  * evaluated.
  */
 export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBatch> {
@@ -37,7 +37,7 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
   readonly #head: PooledHead | SpanHead | undefined;
 
   /**
-   * @throws ConfigurationError as `BertEncoderStage` does
+   * @throws ConfigurationError the errors of `BertEncoderStage`
    * @throws UsageError MTL_STAGE if several ranks share the rows of a micro-batch (context parallelism)
    */
   constructor({ task, ...options }: BertTaskStageOptions) {
@@ -63,7 +63,7 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
   protected toDevice(call: ToDevice<TaskTokenBatch>, positions: Positions): DeviceTaskBatch {
     const { batch, lossFactors, training } = call;
     const head = this.task.kind === 'span' ? SpanHead : PooledHead;
-    // every stage gets labels and weights, but only the last stage reads them
+    // every stage uploads labels and weights, but only the last stage reads them
     const targets = head.targets(batch, this.isLast ? findLossFactor(lossFactors, 'task_loss') : 0);
     const isPooled = this.isLast && this.task.kind !== 'span';
     const dropsInHead = isPooled && training && this.model.hiddenDropout > 0;
@@ -76,8 +76,8 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     call: StageCall<DeviceTaskBatch>,
   ): readonly Variable[] {
     const { batch } = call;
-    // the head reads one row for each sequence; these rows are replicated on all ranks, so the head's dropout
-    // masks depend only on the row
+    // the head reads one row per sequence. All ranks hold the same rows, so the head's dropout masks depend
+    // only on the row
     const ofHead = { ...call, batch: { ...batch, rows: batch.headRows } };
     const logits = this.#head!.logits(tape, {
       batch,

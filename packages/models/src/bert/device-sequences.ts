@@ -9,8 +9,9 @@ import { uploadConstant } from '../blocks/upload-constant.js';
 import { neededTokens } from '../stages/stage-call.js';
 import type { SamplePacking } from './sample-packing.js';
 
-// S: sequence length. R: number of rows; a sample has a row for each of its sequences. T: number of tokens in
-// all rows. If several ranks share T or R, each rank owns an equal share.
+// In the shapes below, S is the sequence length, R the number of rows (a sample has one row for each of its
+// sequences) and T the number of tokens in all rows. If several ranks share T or R, each rank owns an equal
+// share.
 
 /** Token sequences on the host, sequence first: token s of row r has the flat index s * R + r. */
 interface TokenSequences {
@@ -20,36 +21,35 @@ interface TokenSequences {
   readonly tokens?: Int32Array | undefined;
   /** int32 [S, R] */
   readonly tokenTypes?: Int32Array | undefined;
-  /** int32 [R]: the number of tokens in each row before its padding, at least one. */
+  /** int32 [R]: how many tokens each row has before its padding, at least one. */
   readonly lengths: Int32Array;
-  /**
-   * [R]: unique numbers of the rows in a training run (exact integers); random masks depend on these numbers.
-   */
+  /** [R]: the rows' indices, unique in a training run (exact integers). Random masks depend on them. */
   readonly rowNumbers: Float64Array;
 }
 
 /**
- * The device tensors that the embeddings and layers of a BERT read. Rows are packed one after the other into
- * T tokens, without padding. Each rank has the tokens that it owns.
+ * The device tensors that a BERT's embeddings and layers read. Rows are packed one after another into T
+ * tokens, without padding. Each rank has the tokens that it owns.
  */
 export interface DeviceSequences {
   /** int32 [T, 1]; only on the first stage. */
   readonly tokens: Variable | undefined;
   /**
-   * int32 [own, 1]: the token types in the slice of this rank's tokens that this process computes between the
-   * tensor-parallel regions. Only the first stage has them.
+   * int32 [own, 1]: the token types in a slice of this rank's tokens. This process computes the slice between
+   * the tensor-parallel regions. Only the first stage has token types.
    */
   readonly tokenTypes: Variable | undefined;
   readonly ownRows: OwnRows;
-  /** The coordinates of the tokens; the coordinate `positions` is also used as position id. */
+  /** The coordinates of the tokens. The coordinate `positions` also serves as the position id. */
   readonly rows: RowCoordinates;
   /**
-   * int32 [R]: the index of each row's first token, which the pooler reads; 0 if another rank owns the token.
+   * int32 [R]: the index of each row's first token, which the pooler reads. It is 0 if this rank does not own
+   * the token.
    */
   readonly firstPositions: Variable;
   /** int64 [R]: the numbers of the rows. */
   readonly samples: Variable;
-  /** An upper bound on the length of the longest row, for attention; see `LoadedBatch`. */
+  /** A description of the upper bound on the longest row's length, for attention (see `LoadedBatch`). */
   readonly variant: string | undefined;
   release(): void;
 }
@@ -62,24 +62,25 @@ export interface DeviceSequencesOptions {
   readonly own: Slice;
   /** True if this stage embeds the tokens. */
   readonly isFirst: boolean;
-  /** The row coordinates that passes read. Other coordinates are not uploaded. */
+  /** The row coordinates that the forward and backward passes read. Only these are uploaded. */
   readonly reads: ReadonlySet<RowCoordinate>;
   /** The position tables for the coordinates in `reads`. */
   readonly tables: PositionTables;
   /**
-   * Uploads the tensors for recorded passes, which are launched again with other samples. The attributes of
-   * operations are then valid for all samples with the same number of tokens and rows.
+   * Uploads the tensors for recorded forward and backward passes, which are launched again with new samples.
+   * If it is defined, the attributes of operations are valid for all samples with equally many tokens and
+   * rows.
    */
   readonly upload?: Upload | undefined;
 }
 
-/** Maps indices of packed tokens to indices among the tokens that this rank owns. */
+/** Maps the index of a packed token to its index among the tokens that this rank owns. */
 export class PlacesOfRows {
   readonly #places: Int32Array | undefined;
 
   /**
-   * @param indices the indices of this rank's tokens among all packed tokens; undefined if this rank owns all
-   *   tokens
+   * @param indices for each token of this rank, its index among all packed tokens; undefined if this rank
+   *   owns all tokens
    */
   constructor(indices: Int32Array | undefined, numRows: number) {
     if (indices === undefined) return;
@@ -95,7 +96,8 @@ export class PlacesOfRows {
   }
 
   /**
-   * Returns the index of a packed token among this rank's tokens; undefined if another rank owns the token.
+   * Returns the index of a packed token among this rank's tokens. Returns undefined if this rank does not own
+   * the token.
    */
   of(row: number): number | undefined {
     const place = this.#places === undefined ? row : this.#places[row]!;
@@ -104,10 +106,9 @@ export class PlacesOfRows {
 }
 
 /**
- * Packs sequences and copies them to the device. The caller must release the result, and the tensors that
- * `packed` returns.
+ * Packs sequences and copies them to the device. The caller must release the result's tensors.
  *
- * @throws UsageError MTL_STAGE when the first stage gets no tokens
+ * @throws UsageError MTL_STAGE if tokens or token types are missing on the first stage
  */
 export function sequencesToDevice(
   batch: TokenSequences,
@@ -115,7 +116,7 @@ export function sequencesToDevice(
 ): Omit<DeviceSequences, 'release'> & { readonly places: PlacesOfRows } {
   const { device, packing, partition, own, isFirst, reads, tables, upload } = options;
   const { numRows: r, sequenceLength } = batch;
-  // attention is launched for the longest row; if only an upper bound of its length is known, some thread
+  // attention is launched for the longest row. If only an upper bound on its length is known, some thread
   // blocks have no work
   const bound = Math.min(sequenceLength, packing.numRows);
   const longest = upload === undefined ? packing.longest : bound;
@@ -157,7 +158,7 @@ export function sequencesToDevice(
   };
 }
 
-/** Releases the variables of a batch on the device. */
+/** Releases the device variables of a batch. */
 export function releaseSequences(
   batch: Readonly<Record<string, Variable | string | undefined | OwnRows | RowCoordinates>>,
 ): void {

@@ -12,50 +12,51 @@ import {
   sequencesToDevice,
 } from './device-sequences.js';
 
-/** The fields of a micro-batch that every stage of a BERT needs: the packing and the sample numbers. */
+/** The micro-batch fields that every stage of a BERT needs: for the packing, and the sample indices. */
 export type BertBatchOutline = Pick<
   MaskedTokenBatch,
   'batchSize' | 'sequenceLength' | 'lengths' | 'sampleNumbers'
 >;
 
 /**
- * The batch for a stage. The first and the last stage of a pipeline need the tokens. The stages between need
- * only the outline.
+ * The batch for one stage. The first and the last stage of a pipeline need the tokens, whereas the stages
+ * between them need only the outline.
  */
 export type MaskedStageBatch = BertBatchOutline & Partial<MaskedTokenBatch>;
 
-// B: samples of a micro-batch. S: sequence length. M: room for masked tokens among this rank's tokens.
+// In the shapes below, B is the number of samples in a micro-batch, S the sequence length and M the room for
+// masked tokens among this rank's tokens.
 
-/** The fields of a batch that the heads read, on the device. */
+/** The batch fields that the heads read, on the device. */
 interface MaskedTargets {
   /** int32 [M]: the indices of the masked tokens among the packed tokens. */
   readonly maskedPositions: Variable;
   readonly maskedLabels: Variable;
   /** int32 [B] */
   readonly sentenceOrderLabels: Variable | undefined;
-  /** float32 [M] and [B]: the factor of each loss in the total loss. */
+  /** float32 [M] and [B]: for each loss, its factor in the total loss. */
   readonly maskedWeights: Variable;
   readonly sentenceOrderWeights: Variable | undefined;
 }
 
 /** A pretraining batch on the device. */
 export interface DeviceMaskedBatch extends DeviceSequences {
-  /** The targets of the heads; only on the last stage. */
+  /** The targets of the heads. Only the last stage has them. */
   readonly targets: MaskedTargets | undefined;
 }
 
 interface MaskedBatchOptions extends DeviceSequencesOptions {
   /** True if this stage has the heads. */
   readonly isLast: boolean;
-  /** The factor of each loss: `lm_loss` and, with `sentenceOrderLabels`, also `sop_loss`. */
+  /** The factor of each loss: `lm_loss`, and also `sop_loss` if there are `sentenceOrderLabels`. */
   readonly lossFactors: LossFactors;
 }
 
 /**
- * Copies the fields of a pretraining batch that a stage needs to the device.
+ * Copies to the device the fields of a pretraining batch that this stage needs.
  *
- * @throws UsageError MTL_STAGE if a loss has no factor, or if the batch of the first or the last stage has no
- *   tokens
+ * @throws UsageError MTL_STAGE if a loss has no factor, or if the batch for the first or the last stage has
+ *   no tokens
  */
 export function maskedBatchToDevice(
   batch: MaskedStageBatch,
@@ -85,7 +86,7 @@ function targetsToDevice(
     uploadConstant(values, { shape: [values.length], dtype: 'int32', device, upload });
   const weights = (values: Float32Array): Variable =>
     uploadConstant(values, { shape: [values.length], dtype: 'float32', device, upload });
-  // the owner of a sample's first token computes its sentence-order loss
+  // the rank that owns a sample's first token computes the sample's sentence-order loss
   const orderWeights = Float32Array.from({ length: b }, (_, sample) =>
     places.of(packing.starts[sample]!) === undefined ? 0 : orderFactor!,
   );
@@ -99,8 +100,8 @@ function targetsToDevice(
 }
 
 /**
- * Masked tokens: their indices among the tokens of this rank, their labels, and a weight of 1 for each token
- * that counts.
+ * For each masked token, its index among this rank's tokens, its label, and its weight: 1 if the token
+ * counts.
  */
 interface MaskedTokens {
   readonly positions: Int32Array;
@@ -109,8 +110,8 @@ interface MaskedTokens {
 }
 
 /**
- * Returns the masked tokens of this rank. Their number is rounded up to one of eight sizes, which limits the
- * number of shapes. Unused entries have weight 0.
+ * Returns the masked tokens of this rank. Their count is rounded up to one of eight sizes, which limits how
+ * many different shapes there are. Unused entries have weight 0.
  */
 function ownMasked(
   batch: MaskedStageBatch,
@@ -127,8 +128,8 @@ function ownMasked(
     token,
     place: findPlace(position),
   })).filter(({ token, place }) => place !== undefined && (weights[token]! > 0 || places.areAll));
-  // a recorded pass is launched again with other batches, so it has room for the maximum number of masked
-  // tokens
+  // a recorded forward pass is launched again with new batches, so it has room for the maximum number of
+  // masked tokens
   const step = upload === undefined ? Math.ceil(room / 8) : room;
   const size = Math.min(room, step * Math.max(1, Math.ceil(own.length / step)));
   const result = {

@@ -23,8 +23,8 @@ describe('numPackedRows', () => {
         const padded = size.batchSize * size.sequenceLength;
         const unused = rows - sumLengths(size.lengths);
         expect(unused).toBeGreaterThanOrEqual(0);
-        // the number of rows is rounded up to a multiple of a step (a 32nd of the size, rounded up to a
-        // multiple of 8 rows) and of the divisor
+        // the number of rows is rounded up to a multiple of the divisor and of a step, which is a 32nd of the
+        // padded size, rounded up to a multiple of 8 rows
         expect(unused).toBeLessThan(padded / 32 + 8 + divisor);
         expect(rows % divisor).toBe(0);
       }),
@@ -41,7 +41,7 @@ describe('numPackedRows', () => {
     const padded = batchSize * sequenceLength;
     const rows = new Set<number>();
     for (let tokens = batchSize; tokens <= padded; tokens++) {
-      // all samples have the same length, except that the first sample also gets the remainder
+      // all samples have the same length, but the first sample also gets the remaining tokens
       const lengths = new Int32Array(batchSize).fill(Math.floor(tokens / batchSize));
       lengths[0]! += tokens % batchSize;
       rows.add(numPackedRows({ batchSize, sequenceLength, lengths }, 1));
@@ -57,7 +57,7 @@ describe('SamplePacking', () => {
       fc.property(sizes, (size) => {
         const { batchSize, sequenceLength, lengths } = size;
         const packing = new SamplePacking(size);
-        // the value of a token is its index plus 1, which identifies the token after packing
+        // a token's value is its index plus 1, which identifies the token after packing
         const tokens = Int32Array.from({ length: batchSize * sequenceLength }, (_, index) => index + 1);
         const packed = packing.packed(tokens);
         expect(packed.length).toBe(packing.numRows);

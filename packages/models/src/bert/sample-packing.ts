@@ -1,21 +1,22 @@
-// B: samples of a micro-batch. S: sequence length. T: rows after packing, one per token.
+// In the shapes below, B is the number of samples in a micro-batch, S the sequence length, and T the number
+// of rows after packing, one row per token.
 
 /** The size of a padded micro-batch. */
 export interface PaddedSize {
   readonly batchSize: number;
   readonly sequenceLength: number;
-  /** int32 [B]: the number of tokens in each sample before its padding. */
+  /** int32 [B]: how many tokens each sample has before its padding. */
   readonly lengths: Int32Array;
 }
 
-/** The maximum number of different values of T for micro-batches with the same padded size. */
+/** How many different values T can have for micro-batches with the same padded size. */
 const maximumShapes = 32;
 const rowMultiple = 8;
 
 /**
- * Returns the number of rows T of a packed micro-batch: its tokens, rounded up to a multiple of `divisor`, so
- * that rows can be sharded. Rounding limits the number of shapes to 32, because matmuls are prepared once for
- * each shape. It adds at most 1/32 of the padded size plus 8 rows.
+ * Returns the number of rows T of a packed micro-batch: its token count, rounded up to limit the number of
+ * shapes to 32, because matmuls are prepared once for each shape. This adds at most 1/32 of the padded size
+ * plus 8 rows. The result is also a multiple of `divisor`, so that rows can be sharded.
  */
 export function numPackedRows({ batchSize, sequenceLength, lengths }: PaddedSize, divisor: number): number {
   const padded = batchSize * sequenceLength;
@@ -26,19 +27,19 @@ export function numPackedRows({ batchSize, sequenceLength, lengths }: PaddedSize
 }
 
 /**
- * The packed layout of a padded micro-batch [S, B]. Its tokens are stored in T rows, one sample after the
- * other.
+ * The packed layout of a padded micro-batch [S, B]: its tokens are stored in T rows, one sample after
+ * another.
  */
 export class SamplePacking {
   readonly numRows: number;
   /**
-   * int32 [B + 1]: sample b has the rows from starts[b] to starts[b + 1]; the rows from starts[B] on are
-   * unused.
+   * int32 [B + 1]: sample b has the rows from starts[b] to starts[b + 1], exclusive. The rows from starts[B]
+   * on are unused.
    */
   readonly starts: Int32Array;
-  /** int32 [T]: the position of each row within its sample; 0 in unused rows. */
+  /** int32 [T]: each row's position within its sample; 0 in unused rows. */
   readonly positions: Int32Array;
-  /** int32 [T]: the sample index of each row, 0 to B - 1; 0 in unused rows. */
+  /** int32 [T]: the index of each row's sample, 0 to B - 1; 0 in unused rows. */
   readonly rowSamples: Int32Array;
   readonly longest: number;
   /** The number of attention scores per head: the sum of the squared lengths. */
@@ -61,7 +62,7 @@ export class SamplePacking {
     this.numScores = lengths.reduce((sum, length) => sum + length * length, 0);
   }
 
-  /** Packs values [S, B] of tokens into int32 [T], with 0 in unused rows. */
+  /** Packs one value per token from [S, B] into int32 [T], with 0 in unused rows. */
   packed(values: Int32Array): Int32Array {
     const batchSize = this.starts.length - 1;
     const result = new Int32Array(this.numRows);

@@ -9,34 +9,40 @@ import {
   sequencesToDevice,
 } from './device-sequences.js';
 
-// B: samples of a micro-batch. C: choices per sample (1 except for multiple choice). R = B * C: rows. S:
-// sequence length.
+// In the shapes below, B is the number of samples in a micro-batch, C the number of choices per sample (1
+// except for multiple choice), R = B * C the number of rows, and S the sequence length.
 
-/** The targets of a head: a label and a loss weight for each decision of the head. */
+/** The targets of a head: a label and a loss weight for each of the head's decisions. */
 export interface TaskTargets {
   readonly labels: Int32Array;
   readonly weights: Float32Array;
 }
 
-/** A batch of a fine-tuning run on the device. */
+/** A micro-batch of a fine-tuning run, on the device. */
 export interface DeviceTaskBatch extends DeviceSequences {
-  /** int32 [N] labels and float32 [N] loss factors, one for each decision of the head. */
+  /**
+   * int32 [N] labels; `weights` are their float32 [N] loss factors. There is one entry for each of the head's
+   * decisions.
+   */
   readonly labels: Variable;
   readonly weights: Variable;
   /**
-   * [1, R]: the coordinates of the head's rows, for the random numbers of its dropout. The position in every
-   * row is 0. A head without dropout does not read them.
+   * [1, R]: the coordinates of the head's rows, from which the random numbers for its dropout are computed.
+   * The position in every row is 0. A head without dropout does not read the coordinates.
    */
   readonly headRows: RowCoordinates;
   readonly numRows: number;
   readonly sequenceLength: number;
-  /** The number of tokens in each row before its padding, and the index of each row's first token. */
+  /**
+   * How many tokens each row has before its padding. `starts` contains the index of each row's first token.
+   */
   readonly lengths: Int32Array;
   readonly starts: Int32Array;
 }
 
 /**
- * Copies the fields of a fine-tuning batch that a stage needs to the device, with the labels for its head.
+ * Copies the fields of a fine-tuning batch that a stage needs to the device, together with the labels for its
+ * head.
  */
 export function taskBatchToDevice(
   batch: TaskTokenBatch,
@@ -53,7 +59,7 @@ export function taskBatchToDevice(
   const { batchSize, numChoices, sampleNumbers, sequenceLength, lengths } = batch;
   const numRows = batchSize * numChoices;
   const { device, packing, upload } = sequences;
-  // the choices of a sample get different row numbers, so that their dropout masks differ
+  // a sample's choices get different row indices, so that their dropout masks differ
   const rowNumbers = Float64Array.from(
     { length: numRows },
     (_, row) => sampleNumbers[Math.floor(row / numChoices)]! * numChoices + (row % numChoices),

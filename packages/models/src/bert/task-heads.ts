@@ -17,26 +17,26 @@ import type { DeviceTaskBatch, TaskTargets } from './task-batch-to-device.js';
 interface TaskHeadCall {
   readonly batch: DeviceTaskBatch;
   /**
-   * Returns the hidden states [n, 1, H] of packed tokens after the last layer norm. `indices`: flat indices
-   * [n] into [S, R].
+   * Returns the hidden states [n, 1, H] of n packed tokens after the last layer norm. `indices` contains the
+   * tokens' indices among the packed tokens.
    */
   rows(indices: Variable): Variable;
   /** Applies hidden dropout to [1, R, H]. */
   dropped(input: Variable): Variable;
 }
 
-/** A part of a model that turns hidden states into the logits of a fine-tuning task. */
+/** A part of a model that computes the logits of a fine-tuning task from hidden states. */
 interface TaskHead {
   readonly parameters: readonly Parameter[];
-  /** Computes logits that can be reshaped to [N, V], for the N labels of the batch. */
+  /** Computes logits that can be reshaped to [N, V], where N is the number of labels in the batch. */
   logits(tape: Tape, call: TaskHeadCall): Variable;
 }
 
 /**
  * The head for classification and multiple choice: pooler, dropout and a linear layer. Classification has a
  * logit for each class. Multiple choice has a logit for each sequence, and a softmax over the sequences of a
- * sample (Devlin et al. 2018, sections 4.1 and 4.4). The linear layers have Megatron-LM's names; only the
- * pooler may come from pretraining.
+ * sample (Devlin et al. 2018, sections 4.1 and 4.4). The linear layers have Megatron-LM's names. Only the
+ * pooler's parameters may come from pretraining.
  */
 export class PooledHead implements TaskHead {
   readonly parameters: readonly Parameter[];
@@ -56,7 +56,10 @@ export class PooledHead implements TaskHead {
     this.parameters = [...this.#pooler.parameters, this.#output.weight, this.#output.bias];
   }
 
-  /** Returns the labels [B], weighted by the loss factor; the weights are 0 if the batch has no labels. */
+  /**
+   * Returns the labels [B] with the loss factor as their weight. If the batch has no labels, all weights are
+   * 0.
+   */
   static targets({ batchSize, labels }: TaskTokenBatch, lossFactor: number): TaskTargets {
     const weight = labels === undefined ? 0 : lossFactor;
     return {
@@ -76,13 +79,13 @@ export class PooledHead implements TaskHead {
 }
 
 /**
- * A number that is added to the logits of padding. Their softmax probability becomes 0, and every dtype can
- * represent the number.
+ * A value that is added to the logits of padding so that their softmax probability becomes 0. Every dtype can
+ * represent it.
  */
 const outOfReach = -30_000;
 
 /**
- * The head for spans: two logits for every token, its scores as the first and as the last token of the answer
+ * The head for spans. It computes two logits for every token: its scores as the answer's first and last token
  * (Devlin et al. 2018, section 4.2). Padding is masked out, so the loss does not depend on the amount of
  * padding.
  */
@@ -96,8 +99,8 @@ export class SpanHead implements TaskHead {
   }
 
   /**
-   * Returns the start labels [B] followed by the end labels [B]. Each has half the loss factor, because a
-   * sample's loss is the mean of both.
+   * Returns the start labels [B] followed by the end labels [B]. Each label has half the loss factor, because
+   * a sample's loss is the mean of its two losses.
    */
   static targets(batch: TaskTokenBatch, lossFactor: number): TaskTargets {
     const { batchSize, startPositions, endPositions } = batch;
@@ -112,16 +115,16 @@ export class SpanHead implements TaskHead {
   }
 
   /**
-   * Computes [2 * R * S, 1, 1], which can be reshaped to [2 * R, S]: the start logits of all rows, then the
-   * end logits.
+   * Computes [2 * R * S, 1, 1], which can be reshaped to [2 * R, S]: the start logits of all rows, followed
+   * by the end logits.
    */
   logits(tape: Tape, { batch, rows }: TaskHeadCall): Variable {
     const { numRows: r, sequenceLength: s, lengths, starts } = batch;
     const { device } = batch.samples.tensor;
-    // constants of a single operation. The tape releases them
+    // these constants serve a single operation, and the tape releases them
     const indices = (values: Int32Array): Variable =>
       tape.input(Tensor.from(values, { shape: [values.length], dtype: 'int32', device }));
-    // padding has no packed token, so it reads token 0 instead, and its logit is masked out
+    // padding has no packed token, so it reads token 0 instead; its logit is masked out below
     const byRow = Int32Array.from({ length: r * s }, (_, index) => {
       const [row, position] = [Math.floor(index / s), index % s];
       return position < lengths[row]! ? starts[row]! + position : 0;

@@ -15,7 +15,7 @@ import type { MicroBatchContext } from './micro-batch-context.js';
 import type { RowCoordinate } from './row-coordinates.js';
 import type { Sublayer, SublayerInput, SublayerOptions } from './sublayer.js';
 
-/** The kind and the sizes of a feed-forward network. Registered kinds may add fields. */
+/** A feed-forward network's kind and sizes. Registered kinds may add fields. */
 export interface FeedForwardSpecification {
   readonly kind: string;
   /** F: the number of features between the two layers. */
@@ -25,7 +25,7 @@ export interface FeedForwardSpecification {
 }
 
 /**
- * A feed-forward network of two linear layers with an activation between them. The first layer is
+ * A feed-forward network of two linear layers with an activation function between them. The first layer is
  * column-parallel, the second row-parallel.
  */
 export class ActivatedFeedForward implements Sublayer {
@@ -112,26 +112,29 @@ export interface GeluFeedForwardSpecification extends FeedForwardSpecification {
   readonly geluKind: GeluKind;
 }
 
-/** The activation between the linear layers of a feed-forward network. */
+/** The activation function between the linear layers of a feed-forward network. */
 export interface FeedForwardActivation {
   /**
-   * The number of parts in the output of the first layer, such as 2 for gates and values
-   * (`columnParallelParameters`).
+   * How many parts the first layer's output has, such as 2 for gates and values (see
+   * `columnParallelParameters`). Default: 1.
    */
   readonly numParts?: number | undefined;
-  /** Applies the first layer and the activation to [S, B, H]. Returns this rank's features, [S, B, F / t]. */
+  /**
+   * Applies the first layer and the activation function to [S, B, H]. Returns this rank's features, [S, B, F
+   * / t], where t is the tensor-parallel size.
+   */
   apply(tape: Tape, first: FirstLayer): Variable;
 }
 
-/** The first layer of a feed-forward network, with its input in a call. */
+/** The first layer of a feed-forward network, together with its input in a call. */
 export interface FirstLayer {
-  /** [S, B, H], or this process's shard of this tensor. */
+  /** [S, B, H], or this process's shard of such a tensor. */
   readonly input: Variable;
   readonly layer: ColumnLayer;
   readonly call: LinearCall;
 }
 
-/** Returns an activation that applies an elementwise operation to the output of the first layer. */
+/** Returns an activation that applies an elementwise operation to the first layer's output. */
 export function elementwiseActivation(
   operation: (tape: Tape, input: Variable) => Variable,
 ): FeedForwardActivation {
@@ -149,7 +152,7 @@ export function geluActivation(kind: GeluKind): FeedForwardActivation {
   return { apply: (tape, { input, layer, call }) => layer.forwardThrough(activation, tape, input, call) };
 }
 
-/** SwiGLU: the first layer computes gates and values; the output is SiLU(gate) times value. */
+/** SwiGLU: the first layer computes gates and values, and the output is SiLU(gate) times value. */
 export const swigluActivation: FeedForwardActivation = {
   numParts: 2,
   ...elementwiseActivation((tape, input) => swiglu(tape, { input })),
@@ -161,15 +164,19 @@ export const squaredReluActivation: FeedForwardActivation = elementwiseActivatio
 
 /** The fields of the kind `clamped-glu`. */
 export interface ClampedGluSpecification {
-  /** The function applied to gates: SiLU (`swiglu`), or x sigmoid(1.702 x) (`clampedQuickGeglu`). */
+  /**
+   * The function applied to the gates: SiLU (`swiglu`), or `x * sigmoid(1.702 * x)` (`clampedQuickGeglu`).
+   */
   readonly gate: 'swiglu' | 'clampedQuickGeglu';
-  /** The upper limit of gates, and of the magnitude of values. Absent: no limit. */
+  /** The upper limit of the gates, and of the magnitude of the values. If absent, there is no limit. */
   readonly clamp?: number | undefined;
-  /** The number that is added to the values. Absent: 0. */
+  /** A constant that is added to the values. If absent, it is 0. */
   readonly linearOffset?: number | undefined;
 }
 
-/** Returns a gated activation that may clamp gates and values and add an offset to values (gpt-oss). */
+/**
+ * Returns a gated activation, as in gpt-oss, that can clamp gates and values and add an offset to the values.
+ */
 export const clampedGluActivation = ({
   gate: activation,
   clamp,
@@ -180,7 +187,7 @@ export const clampedGluActivation = ({
     const { shape, device } = input.tensor;
     const width = shape.at(-1)!;
     const numRows = input.tensor.size / width;
-    // uses the kernel for experts, with a single expert to which all rows belong
+    // uses the kernel for experts with a single expert, to which all rows belong
     const offsets = Tensor.from(Int32Array.of(0, numRows), { shape: [2], dtype: 'int32', device });
     const output = expertActivation(tape, {
       input: reshape(tape, { input, shape: [numRows, 1, width] }),

@@ -11,18 +11,19 @@ interface HeadScoresOptions {
     readonly numGroups: number;
     /** A / G */
     readonly headsPerGroup: number;
-    /** The groups and query heads of this rank. */
+    /** This rank's groups; `heads` are this rank's query heads. */
     readonly groups: Slice;
     readonly heads: Slice;
   };
-  /** The packed projection of this rank's groups: weight [G, A / G + 2, D, H] and bias [G, A / G + 2, D]. */
+  /** The packed projection for this rank's groups: weight [G, A / G + 2, D, H] and bias [G, A / G + 2, D]. */
   readonly weight: Parameter;
   readonly bias: Parameter | undefined;
 }
 
 /**
- * Records the highest attention scores of this rank's heads in a layer, and scales the weights of queries and
- * keys (QK-clip). Recomputed passes do not change the recorded scores, because their values are the same.
+ * Records the highest attention score of each of this rank's heads in a layer, and scales the weights of
+ * queries and keys (QK-clip). Recomputed forward passes do not change the recorded scores, because they
+ * compute the same scores.
  */
 export class HeadScores {
   /** Global index of the layer. */
@@ -43,12 +44,15 @@ export class HeadScores {
     this.#options = options;
   }
 
-  /** float32, one element for each head of this rank; undefined while scores are not recorded. */
+  /** float32, with one element for each of this rank's heads; undefined while scores are not recorded. */
   get tensor(): Tensor | undefined {
     return this.#isWatched ? this.#tensor : undefined;
   }
 
-  /** Starts to record the highest scores of the passes that follow, beginning at -infinity. */
+  /**
+   * Starts to record the highest scores in the forward passes that follow. Each recorded score is initially
+   * -infinity.
+   */
   watch(): void {
     const size = this.heads.end - this.heads.start;
     this.#tensor ??= Tensor.empty({ shape: [size], dtype: 'float32', device: this.#options.device });
@@ -56,7 +60,10 @@ export class HeadScores {
     this.#tensor.write(new Float32Array(size).fill(Number.NEGATIVE_INFINITY));
   }
 
-  /** Stops recording. Returns the highest score of each head of this rank since `watch`. */
+  /**
+   * Stops recording. Returns the highest score of each of this rank's heads since `watch`, or an empty list
+   * if scores were not recorded.
+   */
   take(): readonly number[] {
     if (!this.#isWatched) return [];
     this.#isWatched = false;
@@ -64,11 +71,11 @@ export class HeadScores {
   }
 
   /**
-   * Returns slices of the projection's weight, each with a factor. If each slice is multiplied by its factor,
-   * the scores of query head h are multiplied by factors[h]. Queries are scaled by factors[h]^alpha. The key
-   * of a group is scaled by f^(1 - alpha), where f is the smallest factor of the group's heads. The scores of
-   * the other heads in the group thus become smaller than requested. With one head per group, this is QK-clip
-   * (Kimi Team 2025, "Kimi K2"). Biases are scaled like their weights.
+   * Returns slices of the projection's weight and bias, each with a factor by which the caller must multiply
+   * it so that the scores of query head h are multiplied by factors[h]. The head's query is scaled by
+   * factors[h]^alpha. A group's key is scaled by f^(1 - alpha), where f is the smallest factor of the group's
+   * heads, so the other heads of the group get smaller scores than requested. With one head per group, this
+   * is QK-clip (Kimi Team 2025, "Kimi K2").
    *
    * @param factors the factors of this rank's heads, above 0 and at most 1
    */

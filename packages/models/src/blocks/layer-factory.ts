@@ -27,13 +27,13 @@ import { asSharedAdapter, type BlockAdapter, freezeAllButAdapters, loraOfSharedE
 
 export type { DispatchedTokens, PendingVariable, SentTokens } from '@mtl/tensor-parallel';
 
-/** Returns the sharding of layers in a call, under its current and its previous option name. */
+/** Returns the sharding of a call's layers, under both its current and its previous option name. */
 export const shardingOfCall = (sharding: LayerSharding): EarlierSharding & { sharding: LayerSharding } => ({
   sharding,
   tensorParallel: sharding,
 });
 
-/** Returns rows of hidden states, replicated on every process: see `gatherRows`. */
+/** Returns the given rows of the hidden states, replicated on every process (see `gatherRows`). */
 export const gatheredRows = (
   tape: Tape,
   operands: Omit<GatherRowsOptions, 'tensorParallel'>,
@@ -41,8 +41,8 @@ export const gatheredRows = (
 ): Variable => gatherRows(tape, { ...operands, tensorParallel: sharding });
 
 /**
- * Returns options for operations whose result must be summed over all tensor-parallel processes. The sum is
- * necessary because each process computes only some heads or features.
+ * Returns options for an operation whose result must be summed over all tensor-parallel processes, because
+ * each process computes only some of the heads or features.
  */
 export const sumOverShards = (sharding: LayerSharding) => ({
   numShards: isSharded(sharding) ? sharding.group.size : 1,
@@ -50,15 +50,15 @@ export const sumOverShards = (sharding: LayerSharding) => ({
 });
 
 /**
- * Makes this process's shard of each layer of a stage, with the model's adapters. Blocks and heads use the
- * factory, so that they do not depend on sharding and adapters.
+ * Makes this process's shard of every layer in a stage, including the model's adapters. Blocks and heads
+ * create layers through the factory, so that they do not depend on sharding and adapters.
  */
 export class LayerFactory {
   readonly device: Device;
   readonly #options: LayerFactoryOptions;
   readonly #tensorParallel: TensorParallel | undefined;
   readonly #adapters: BlockAdapter[] = [];
-  /** Adds the adapters of a new layer to the list of all adapters. */
+  /** Adds a new layer's adapters to the list of all adapters. */
   #keep = (adapters: readonly BlockAdapter[]): void => void this.#adapters.push(...adapters);
 
   constructor(options: LayerFactoryOptions = {}) {
@@ -68,7 +68,7 @@ export class LayerFactory {
     this.device = device;
   }
 
-  /** The adapters of all layers that the factory has made, in order of creation. */
+  /** The adapters of all layers that this factory has made, in order of creation. */
   get adapters(): readonly BlockAdapter[] {
     return this.#adapters;
   }
@@ -78,30 +78,30 @@ export class LayerFactory {
     return this.#options.lora !== undefined;
   }
 
-  /** The number of sequence shards in calls that shard the sequence (sequence parallelism). */
+  /** How many shards a sequence has in calls that shard it (sequence parallelism). */
   get numSequenceShards(): number {
     return this.#tensorParallel?.sequenceParallel === true ? this.#tensorParallel.group.size : 1;
   }
 
-  /** The sharding of layers for calls whose sequence is not sharded. */
+  /** The sharding of layers in calls that do not shard the sequence. */
   get sharding(): LayerSharding {
     return this.#tensorParallel && { ...this.#tensorParallel, sequenceParallel: false };
   }
 
-  /** Returns the factory as an option for registered kinds, with the sharding under its previous name. */
+  /** The factory as an option for registered kinds, together with the sharding under its previous name. */
   get asOption(): EarlierSharding & { readonly factory: LayerFactory } {
     return { factory: this, tensorParallel: this.#options.tensorParallel };
   }
 
   /**
-   * Returns a factory for layers whose input rows are gathered and replicated. Gradients of their parameters
-   * are never partial sums, even if other layers shard the sequence.
+   * Returns a factory for layers whose input rows are gathered and replicated. The gradients of their
+   * parameters are never partial sums, even if the other layers shard the sequence.
    */
   onGatheredRows(): LayerFactory {
     return new LayerFactory({ ...this.#options, tensorParallel: this.sharding });
   }
 
-  /** Returns a factory for shared experts, whose layers have their own adapter targets. */
+  /** Returns a factory for the layers of shared experts, which have their own adapter targets. */
   ofSharedExperts(): LayerFactory {
     const { lora } = this.#options;
     const factory = new LayerFactory({ ...this.#options, lora: lora && loraOfSharedExperts(lora) });
@@ -112,7 +112,7 @@ export class LayerFactory {
   /**
    * Returns this process's slice of a sequence.
    *
-   * `divides`: true if this call shards the sequence in all cases in which training shards it
+   * `divides`: true if this call shards the sequence whenever training shards it
    *
    * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the length is not divisible by the number of
    *   processes
@@ -125,7 +125,7 @@ export class LayerFactory {
   }
 
   /**
-   * Returns this process's slice of `size` heads, features or tokens (`sliceOfRank`).
+   * Returns this process's slice of `size` items, such as heads, features or tokens (see `sliceOfRank`).
    *
    * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the items cannot be sharded evenly
    */
@@ -133,12 +133,12 @@ export class LayerFactory {
     return sliceOfRank(this.#options.tensorParallel, items);
   }
 
-  /** Makes a parameter that is replicated on every process: see `replicatedParameter`. */
+  /** Makes a parameter that is replicated on every process (see `replicatedParameter`). */
   replicated(options: Omit<ReplicatedParameterOptions, 'tensorParallel'>): Parameter {
     return replicatedParameter({ ...options, tensorParallel: this.#options.tensorParallel });
   }
 
-  /** Makes a parameter whose first dimension is sharded. This process has the given `slice`. */
+  /** Makes a parameter whose first dimension is sharded. `slice` is this process's part. */
   sharded({
     stages,
     ...options
@@ -146,32 +146,32 @@ export class LayerFactory {
     return new Parameter({ ...options, placement: { sharded: { tp: 0 }, ...(stages && { stages }) } });
   }
 
-  /** Makes a linear layer whose outputs are sharded (column-parallel). */
+  /** Makes a column-parallel linear layer, whose outputs are sharded. */
   column(options: ColumnLayerOptions): ColumnLayer {
     return this.#adapted(new ColumnLayer(options, this.#options));
   }
 
-  /** Makes a linear layer whose inputs are sharded (row-parallel). */
+  /** Makes a row-parallel linear layer, whose inputs are sharded. */
   row(options: RowLayerOptions): RowLayer {
     return this.#adapted(new RowLayer(options, this.#options));
   }
 
-  /** Makes a linear layer with a matrix for each routed expert. This process has some of the experts. */
+  /** Makes a linear layer that has a matrix for each routed expert. This process has some of the experts. */
   experts(options: ExpertLayerOptions): ExpertLayer {
     return this.#adapted(new ExpertLayer(options, this.#options));
   }
 
-  /** Sends rows to the processes of their experts: see `dispatchTokens`. */
+  /** Sends rows to the processes that have their experts (see `dispatchTokens`). */
   dispatch(tape: Tape, options: Omit<DispatchTokensOptions, 'expertParallel'>): SentTokens {
     return dispatchTokens(tape, { ...options, expertParallel: this.#options.expertParallel });
   }
 
   /**
-   * Freezes all parameters except adapters, if the model has adapters.
+   * If the model has adapters, freezes all parameters except the adapters.
    *
    * `isWhole`: true if `parameters` belong to a complete model, which must have at least one adapter
    *
-   * @throws ConfigurationError MTL_LORA_TARGETS if no layer of a whole model has an adapter
+   * @throws ConfigurationError MTL_LORA_TARGETS if no layer of a complete model has an adapter
    */
   freezeUntrained(parameters: readonly Parameter[], { isWhole }: { readonly isWhole: boolean }): void {
     if (this.trainsAdapters) freezeAllButAdapters(parameters, { adapters: this.#adapters, isWhole });

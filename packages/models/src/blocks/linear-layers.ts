@@ -35,23 +35,23 @@ import type { RowCoordinate } from './row-coordinates.js';
 
 /** The option of a layer for adapters. */
 interface Adapted {
-  /** The outputs of the layer that may have adapters. Default: none. */
+  /** Which of the layer's outputs may have adapters. Default: none. */
   readonly adapters?: AdapterBoxes | undefined;
 }
 
-/** The values of a micro-batch that a linear layer reads. */
+/** The properties of a micro-batch that a linear layer reads. */
 export type LinearCall = Pick<MicroBatchContext, 'sharding' | 'regionDropout'>;
 
 interface AdaptedLayerOptions {
-  /** The name of the layer, for example `decoder.layers.3.mlp.linear_fc1`. */
+  /** The layer's name, for example `decoder.layers.3.mlp.linear_fc1`. */
   readonly name: string;
   readonly own: { readonly weight: Parameter; readonly bias: Parameter | undefined };
   readonly boxes: AdapterBoxes | undefined;
   readonly lora: LayerFactoryOptions['lora'];
   readonly newAdapter: NewAdapter;
-  /** The first column of the input on this process. Default: 0. */
+  /** The global index of the first input column on this process. Default: 0. */
   readonly firstColumn?: number;
-  /** True if the bias is added only after the sum over processes, which includes the adapters' outputs. */
+  /** True if the bias is added only after the sum over processes. The sum includes the adapters' outputs. */
   readonly isBiasLast: boolean;
 }
 
@@ -59,7 +59,7 @@ interface AdaptedLayerOptions {
 class AdaptedLayer {
   readonly weight: Parameter;
   readonly bias: Parameter | undefined;
-  /** The parameters of the layer and of its adapters, in the order of use. */
+  /** The parameters of the layer and its adapters, in the order in which they are used. */
   readonly parameters: readonly Parameter[];
   readonly adapters: readonly BlockAdapter[];
   /** The row coordinates that the layer reads. */
@@ -82,8 +82,8 @@ class AdaptedLayer {
 }
 
 /**
- * An activation after a linear layer: the operation that computes it in the same kernel as the layer
- * (`fused`), and the operation that computes it in a separate kernel (`alone`).
+ * An activation function after a linear layer. `fused` computes the layer and the activation in one kernel;
+ * `alone` computes only the activation, in a separate kernel.
  */
 export interface LinearActivation {
   fused(tape: Tape, operands: LinearOptions & { readonly bias: Parameter }): Variable;
@@ -94,7 +94,7 @@ export interface ColumnLayerOptions
   extends Adapted,
     Omit<ColumnParallelParametersOptions, 'tensorParallel'> {}
 
-/** A column-parallel linear layer with its adapters: its outputs are sharded (`columnParallelLinear`). */
+/** A column-parallel linear layer with its adapters. Its outputs are sharded (see `columnParallelLinear`). */
 export class ColumnLayer extends AdaptedLayer {
   /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the outputs cannot be sharded evenly */
   constructor(options: ColumnLayerOptions, { tensorParallel, lora }: LayerFactoryOptions) {
@@ -110,7 +110,10 @@ export class ColumnLayer extends AdaptedLayer {
     });
   }
 
-  /** Computes this process's features [S, B, O / t] from [S, B, I] or this process's shard of the input. */
+  /**
+   * Computes this process's features [S, B, O / t], where t is the tensor-parallel size. The input is [S, B,
+   * I] or this process's shard of it.
+   */
   forward(tape: Tape, input: Variable, call: LinearCall): Variable {
     const { weight, bias } = this;
     const adapters = this.layerAdapters.in(call);
@@ -118,8 +121,8 @@ export class ColumnLayer extends AdaptedLayer {
   }
 
   /**
-   * Computes `forward` and an activation. Both are fused if the layer has a bias and no adapter, because the
-   * output of an adapter must be added before the activation.
+   * Computes `forward` followed by an activation function. The two are fused if the layer has a bias and no
+   * adapter; an adapter's output must be added before the activation function.
    */
   forwardThrough(
     { fused, alone }: LinearActivation,
@@ -139,7 +142,7 @@ export class ColumnLayer extends AdaptedLayer {
 
 export interface RowLayerOptions extends Adapted, Omit<RowParallelParametersOptions, 'tensorParallel'> {}
 
-/** A row-parallel linear layer with its adapters: its inputs are sharded (`rowParallelLinear`). */
+/** A row-parallel linear layer with its adapters. Its inputs are sharded (see `rowParallelLinear`). */
 export class RowLayer extends AdaptedLayer {
   /** @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the inputs cannot be sharded evenly */
   constructor(options: RowLayerOptions, { tensorParallel, lora }: LayerFactoryOptions) {
@@ -157,8 +160,8 @@ export class RowLayer extends AdaptedLayer {
   }
 
   /**
-   * Computes residual + dropout(output), [S, B, O] or this process's shard of it, from features [S, B, I /
-   * t].
+   * Computes residual + dropout(output), [S, B, O] or this process's shard of it, from the features [S, B, I
+   * / t], where t is the tensor-parallel size.
    */
   forward(
     tape: Tape,
@@ -177,7 +180,7 @@ export class RowLayer extends AdaptedLayer {
 
 export interface ExpertLayerOptions extends Adapted, Omit<ExpertParametersOptions, 'expertParallel'> {}
 
-/** A linear layer with a matrix for each routed expert. Each expert may have an adapter. */
+/** A linear layer that has a matrix for each routed expert. Each expert may have an adapter. */
 export class ExpertLayer extends AdaptedLayer {
   readonly #scale: number;
 
@@ -197,7 +200,9 @@ export class ExpertLayer extends AdaptedLayer {
     this.#scale = lora?.scale ?? 0;
   }
 
-  /** Computes the outputs [R, 1, O] from rows [R, 1, I] that are sorted by expert; biases are not added. */
+  /**
+   * Computes the outputs [R, 1, O] of rows [R, 1, I], which must be sorted by expert. Biases are not added.
+   */
   forward(tape: Tape, rows: Pick<GroupedLinearOptions, 'input' | 'offsets'>): Variable {
     const { weight } = this;
     const [adapter] = this.adapters;

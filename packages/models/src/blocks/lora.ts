@@ -10,7 +10,7 @@ import type { RowCoordinate } from './row-coordinates.js';
  * - `fc1`: the complete first layer of a feed-forward network; `gate` and `up`: its gates and its values
  * - `fc2`: the second layer of a feed-forward network
  * - `expertsFc1`, `expertsFc2`: the layers of all routed experts; each expert has its own adapter
- * - `sharedFc1` to `sharedFc2`: the layers of shared experts
+ * - `sharedFc1`, `sharedGate`, `sharedUp`, `sharedFc2`: the layers of shared experts
  */
 export type LoraTarget =
   | ('qkv' | 'query' | 'key' | 'value' | 'projection')
@@ -18,11 +18,12 @@ export type LoraTarget =
   | ('expertsFc1' | 'expertsFc2')
   | `shared${Capitalize<FeedForwardTarget>}`;
 
-/** A linear layer of a feed-forward network, or some of its outputs, except in routed experts. */
+/** A linear layer of a feed-forward network, or some of its outputs. Does not include routed experts. */
 type FeedForwardTarget = 'fc1' | 'gate' | 'up' | 'fc2';
 
 /**
- * The low-rank adapters of blocks (LoRA, Hu et al. 2021). If a model has adapters, only these are trained.
+ * The low-rank adapters of blocks (LoRA, Hu et al. 2021). If a model has adapters, only the adapters are
+ * trained.
  */
 export interface LoraSpecification {
   /** r: the rank of every adapter. */
@@ -30,7 +31,7 @@ export interface LoraSpecification {
   /** The factor by which an adapter's output is multiplied: alpha / r, or alpha / sqrt(r). */
   readonly scale: number;
   /**
-   * The probability with which a feature of an adapter's input is dropped; must be 0 if routed experts have
+   * The probability that a feature of an adapter's input is dropped. It must be 0 if routed experts have
    * adapters.
    */
   readonly dropout: number;
@@ -38,8 +39,8 @@ export interface LoraSpecification {
 }
 
 /**
- * A low-rank adapter of a linear layer in a block. For routed experts, it has a pair of factors for each
- * expert: A [E, r, I] and B [E, ..., r].
+ * A low-rank adapter of a linear layer in a block. For routed experts, it has two factors per expert: A [E,
+ * r, I] and B [E, ..., r].
  */
 export interface BlockAdapter extends LinearAdapter {
   readonly target: LoraTarget;
@@ -65,20 +66,17 @@ export function checkAdapterDropout({ dropout, targets }: LoraSpecification): vo
   );
 }
 
-/**
- * The outputs of a layer that may have an adapter, by target: all outputs, or boxes of outputs in global
- * coordinates.
- */
+/** Which of a layer's outputs each target adapts: all outputs, or boxes of outputs in global coordinates. */
 export type AdapterBoxes = Partial<Readonly<Record<LoraTarget, readonly Slice[] | 'all'>>>;
 
-/** Makes the adapter of a layer, or of a slice of its outputs. */
+/** Makes an adapter for a layer, or for a slice of the layer's outputs. */
 export type NewAdapter = (options: {
   readonly name: string;
   readonly rank: number;
   readonly outputs?: readonly Slice[] | undefined;
 }) => LinearAdapter;
 
-/** The values of a micro-batch (`MicroBatchContext`) that adapters read. */
+/** The properties of a micro-batch that adapters read (see `MicroBatchContext`). */
 interface AdapterCall {
   regionDropout(
     site: { readonly site: string; readonly probability: number },
@@ -87,20 +85,20 @@ interface AdapterCall {
 }
 
 interface LayerAdaptersOptions {
-  /** The name of the layer, for example `decoder.layers.3.mlp.linear_fc1`. */
+  /** The layer's name, for example `decoder.layers.3.mlp.linear_fc1`. */
   readonly name: string;
   /** The layer's weight. */
   readonly weight: Parameter;
   readonly boxes: AdapterBoxes;
   readonly lora: LoraSpecification | undefined;
   readonly newAdapter: NewAdapter;
-  /** The first column of the layer's input on this process. */
+  /** The global index of the layer's first input column on this process. */
   readonly firstColumn: number;
 }
 
 /**
- * The adapters of a linear layer. There is one for each target of the specification that names the layer or
- * some of its outputs.
+ * The adapters of a linear layer: one for each of the specification's targets that names the layer or some of
+ * its outputs.
  */
 export class LayerAdapters {
   readonly all: readonly BlockAdapter[];
@@ -126,7 +124,7 @@ export class LayerAdapters {
     this.reads = drops ? ['regionPositions', 'regionSamples'] : [];
   }
 
-  /** Returns the adapters for a call of the layer; undefined without adapters. */
+  /** Returns the adapters for a call of the layer; undefined if it has none. */
   in(call: AdapterCall): LinearAdapters | undefined {
     const { name, lora, firstColumn } = this.#options;
     if (this.all.length === 0) return undefined;
@@ -147,8 +145,8 @@ const targetOfShared: Readonly<Record<FeedForwardTarget, LoraTarget>> = {
 };
 
 /**
- * Returns the adapter specification for shared experts, with their targets renamed as targets of a
- * feed-forward network.
+ * Returns the adapter specification for the feed-forward network of shared experts. Targets such as
+ * `sharedFc1` become the network's targets, such as `fc1`.
  */
 export const loraOfSharedExperts = (lora: LoraSpecification): LoraSpecification => ({
   ...lora,
@@ -157,7 +155,10 @@ export const loraOfSharedExperts = (lora: LoraSpecification): LoraSpecification 
   ),
 });
 
-/** Returns an adapter of a feed-forward network, renamed as an adapter of shared experts. */
+/**
+ * Renames the target of a feed-forward network's adapter, such as `fc1`, to the target of shared experts,
+ * such as `sharedFc1`.
+ */
 export const asSharedAdapter = (adapter: BlockAdapter): BlockAdapter => ({
   ...adapter,
   target: targetOfShared[adapter.target as FeedForwardTarget],
@@ -166,8 +167,8 @@ export const asSharedAdapter = (adapter: BlockAdapter): BlockAdapter => ({
 /**
  * Freezes all parameters except adapters.
  *
- * `isWhole`: true if `parameters` belong to a complete model. A pipeline stage may have no adapters, for
- * example a stage of dense layers if only experts have adapters.
+ * `isWhole`: true if `parameters` belong to a complete model. A single pipeline stage may have no adapters,
+ * for example a stage of dense layers if only experts have adapters.
  *
  * @throws ConfigurationError MTL_LORA_TARGETS if a complete model has no adapter
  */

@@ -2,20 +2,20 @@ import type { Parameter } from '@mtl/autograd';
 import { countElements } from '@mtl/kernels';
 
 /**
- * The cost of the matmuls in layers, summed over all ranks. It determines the FLOP count and the balance of
- * pipeline stages.
+ * The cost of the layers' matmuls, summed over all ranks. The FLOP count and the balance of pipeline stages
+ * are computed from it.
  */
 export interface MatmulCost {
-  /** The number of weight elements that each token is multiplied by. */
+  /** The number of weight elements by which each token is multiplied. */
   readonly weights: number;
   /**
-   * The number of query features, A D. Each feature takes two multiplications for a pair of positions: one
-   * for the score and one for the output.
+   * The number of query features, `A * D`. For each pair of positions, each feature takes two
+   * multiplications: one for the score and one for the output.
    */
   readonly attentionFeatures: number;
 }
 
-/** Returns the cost of weights that multiply every token: the parameters that are matrices. */
+/** Returns the cost of the weights by which every token is multiplied: all parameters that are matrices. */
 export function costOfWeights(parameters: readonly Parameter[]): MatmulCost {
   const weights = parameters
     .filter(({ matrices }) => matrices.length > 0)
@@ -30,10 +30,7 @@ export function sumOfCosts(costs: readonly MatmulCost[]): MatmulCost {
   };
 }
 
-/**
- * Returns the FLOPs per token in the forward pass of an average layer. Attention counts all pairs of
- * positions.
- */
+/** Returns the forward FLOPs per token of an average layer. Attention counts all pairs of positions. */
 export function flopsOfLayer(
   { weights, attentionFeatures }: MatmulCost,
   { numLayers, sequenceLength }: { readonly numLayers: number; readonly sequenceLength: number },

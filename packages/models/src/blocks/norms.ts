@@ -2,10 +2,10 @@ import { layerNorm, type Parameter, rmsNorm, type Tape, type Variable } from '@m
 import type { LayerFactory } from './layer-factory.js';
 import type { EarlierSharding } from './layer-sharding.js';
 
-/** The kind and the epsilon of a norm. Registered kinds may add fields. */
+/** A norm's kind and epsilon. Registered kinds may add fields. */
 export interface NormSpecification {
   readonly kind: string;
-  /** A small number that is added to the variance or to the mean square, for numerical stability. */
+  /** A small value that is added to the variance or to the mean square, for numerical stability. */
   readonly epsilon: number;
 }
 
@@ -22,7 +22,7 @@ export interface NormOptions<Specification extends NormSpecification = NormSpeci
 
 /** A normalization layer for hidden states. */
 export interface Norm {
-  /** The parameters, replicated on every process (`LayerFactory.replicated`). */
+  /** The norm's parameters, which are replicated on every process (see `LayerFactory.replicated`). */
   readonly parameters: readonly Parameter[];
   /** Normalizes each row of [..., H] separately. */
   forward(tape: Tape, input: Variable): Variable;

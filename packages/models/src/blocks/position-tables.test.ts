@@ -35,7 +35,7 @@ describe('PositionTables', () => {
     expect(readRows(tables, plain!, 5)).not.toEqual(readRows(tables, slower!, 5));
     expect(numLiveTensors()).toBe(before + 2);
     readRows(tables, plain!, 6);
-    // recorded passes may still read the shorter table
+    // recorded forward and backward passes may still read the shorter table, so it is kept
     expect(numLiveTensors()).toBe(before + 3);
     tables.dispose();
     expect(numLiveTensors()).toBe(before);

@@ -1,19 +1,19 @@
 import { recompute, type Tape, type Variable } from '@mtl/autograd';
 
 /**
- * The modules that the recomputation granularity `selective` may recompute, by Megatron-LM's names: a mixture
- * of experts except its router's choice (`moe`), the activations of experts (`moe_act`), the shared experts
- * (`shared_experts`), attention between its projections (`core_attn`). Attention never keeps its scores, and
- * activations of experts are always recomputed.
+ * The modules that the recomputation granularity `selective` can recompute, with Megatron-LM's names. `moe`:
+ * a mixture of experts except its router's expert assignment; `moe_act`: the activations of experts;
+ * `shared_experts`: the shared experts; `core_attn`: attention between its projections. Attention never keeps
+ * its scores, and the activations of experts are always recomputed.
  */
 export const recomputableModules = ['core_attn', 'moe', 'moe_act', 'shared_experts'] as const;
 
 export type RecomputableModule = (typeof recomputableModules)[number];
 
 /**
- * The activations to recompute. With `full`, layers keep only their input, in one of Megatron-LM's two
+ * Which activations are recomputed. With `full`, layers keep only their inputs, in one of Megatron-LM's two
  * methods: `uniform` recomputes groups of `numLayers` layers; `block` recomputes each of the first
- * `numLayers` layers, and the other layers keep their activations.
+ * `numLayers` layers, and the remaining layers keep their activations.
  */
 export type Recomputation =
   | { readonly granularity: 'none' }
@@ -22,9 +22,7 @@ export type Recomputation =
 
 type Layer = (tape: Tape, input: Variable) => Variable;
 
-/**
- * Applies layers one after the other with the given recomputation. Intermediate results are released early.
- */
+/** Applies layers one after another with the given recomputation. Releases intermediate results early. */
 export function applyLayers(
   tape: Tape,
   input: Variable,
@@ -54,7 +52,7 @@ function applyAll(tape: Tape, input: Variable, layers: readonly Layer[]): Variab
   for (const layer of layers) {
     const before = hidden;
     hidden = layer(tape, before);
-    // the tape still holds the values that backward needs
+    // the tape keeps the values that the backward pass needs
     if (before !== input) before.release();
   }
   return hidden;

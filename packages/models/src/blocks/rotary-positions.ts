@@ -8,13 +8,16 @@ import {
 import type { PositionTable } from './position-tables.js';
 import { hasRotaryPositions, type PositionVariants, type YarnVariants } from './transformer-configuration.js';
 
-/** Rotary position embeddings of an attention (Su et al. 2021). */
+/** The rotary position embeddings of an attention layer (Su et al. 2021). */
 export interface RotarySpecification extends RotaryFrequenciesOptions {
-  /** True if elements 2i and 2i + 1 of a head form a pair. Otherwise elements i and i + R / 2 do. */
+  /**
+   * True if a pair consists of elements 2i and 2i + 1 of a head; false if it consists of elements i and i + R
+   * / 2.
+   */
   readonly interleaved: boolean;
 }
 
-/** Returns the table of the angles of rotary position embeddings. */
+/** Returns the table with the angles of rotary position embeddings. */
 export function rotaryPositions({ rotarySize, base, scaling }: RotarySpecification): PositionTable {
   const options: RotaryFrequenciesOptions = { rotarySize, base, scaling };
   return {
@@ -28,8 +31,8 @@ export function rotaryPositions({ rotarySize, base, scaling }: RotarySpecificati
 }
 
 /**
- * Returns the specification of a model's rotary position embeddings; undefined if the model encodes positions
- * in another way.
+ * Returns the specification of a model's rotary position embeddings, or undefined if the model encodes
+ * positions differently.
  */
 export function rotarySpecification(
   model: PositionVariants,
@@ -53,7 +56,8 @@ function chooseScaling(model: PositionVariants): RotaryScaling | undefined {
 }
 
 /**
- * Returns the frequency scaling of Llama 3.1. Absent numbers get the values of Llama 3.1, as in Megatron-LM.
+ * Returns the frequency scaling of Llama 3.1. Undefined options have the values of Llama 3.1, as in
+ * Megatron-LM.
  */
 export const llama3Scaling = (model: PositionVariants): Llama3Scaling => ({
   kind: 'llama3',
@@ -65,18 +69,18 @@ export const llama3Scaling = (model: PositionVariants): Llama3Scaling => ({
 
 /**
  * Returns the attention temperature of YaRN. `weight` is 1 in the paper. The temperature is 1 if the model
- * has no more positions than in pretraining.
+ * has no more positions than in pretraining (`factor` <= 1).
  */
 const temperature = (factor: number, weight: number): number =>
   factor <= 1 ? 1 : 0.1 * weight * Math.log(factor) + 1;
 
-/** Returns the number that the cosines and sines of YaRN are multiplied by. */
+/** Returns the factor for the cosines and sines of YaRN. */
 export function yarnConcentration(model: YarnVariants): number {
   const { rotaryScalingFactor: factor = 1, mscale = 1, mscaleAllDim = 0, yarnAttentionFactor } = model;
   return yarnAttentionFactor ?? temperature(factor, mscale) / temperature(factor, mscaleAllDim);
 }
 
-/** Returns the frequency scaling of a model with position embedding type `yarn`. */
+/** Returns the frequency scaling of a model whose position embedding type is `yarn`. */
 export const yarnScaling = (model: YarnVariants): YarnScaling => ({
   kind: 'yarn',
   factor: model.rotaryScalingFactor ?? 1,

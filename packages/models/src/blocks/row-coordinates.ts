@@ -7,10 +7,10 @@ import type { PositionTable, PositionTables } from './position-tables.js';
 import { uploadConstant } from './upload-constant.js';
 
 /**
- * A coordinate of the activation rows of a micro-batch, [S, B], or of packed samples, [T, 1]:
+ * A coordinate of activation rows, which are [S, B] for a micro-batch and [T, 1] for packed samples:
  * - `positions`, int32: the position of each row in its sample
- * - `samples`, int64: the global number of each row's sample
- * - `regionPositions`, `regionSamples`: the same values for all rows inside the tensor-parallel regions
+ * - `samples`, int64: the global index of each row's sample
+ * - `regionPositions`, `regionSamples`: the same coordinates, for all rows inside the tensor-parallel regions
  * - a position table, float32 [P, R]: one row for every possible position
  *
  * `positions` and `samples` cover only the rows that this rank computes between the tensor-parallel regions
@@ -18,20 +18,20 @@ import { uploadConstant } from './upload-constant.js';
  */
 export type RowCoordinate = 'positions' | 'samples' | 'regionPositions' | 'regionSamples' | PositionTable;
 
-/** The rows of a micro-batch on the host, by flat index in [S, B]. */
+/** The rows of a micro-batch on the host. Methods take flat indices into [S, B]. */
 interface HostRows {
   /** [S, B] */
   readonly shape: readonly [rows: number, columns: number];
-  /** P: an exclusive upper limit of all positions. */
+  /** P: all positions are smaller than this value. */
   readonly numPositions: number;
   findPosition(index: number): number;
   findSample(index: number): bigint;
 }
 
 interface UploadRowsOptions {
-  /** The coordinates that passes read. Other coordinates are not uploaded. */
+  /** The coordinates that the forward and backward passes read. Only these are uploaded. */
   readonly reads: ReadonlySet<RowCoordinate>;
-  /** The position tables for the coordinates in `reads`. Default: none, if `reads` has no table. */
+  /** The position tables for the coordinates in `reads`. May be undefined if `reads` contains no table. */
   readonly tables?: PositionTables | undefined;
   /** The slice of the S rows that this rank computes between the tensor-parallel regions. */
   readonly own: Slice;
@@ -39,11 +39,14 @@ interface UploadRowsOptions {
   readonly upload?: Upload | undefined;
 }
 
-/** The row coordinates that passes read, on the device. */
+/** The row coordinates that the forward and backward passes read, stored on the device. */
 export class RowCoordinates {
   readonly #variables: ReadonlyMap<string, Variable>;
 
-  /** @param variables the values of each coordinate, by name. This object owns and releases them */
+  /**
+   * @param variables the values of each coordinate, by the coordinate's name. This object owns them and
+   * releases them
+   */
   constructor(variables: ReadonlyMap<string, Variable> = new Map()) {
     this.#variables = variables;
   }
@@ -76,7 +79,7 @@ export class RowCoordinates {
     );
   }
 
-  /** @throws UsageError MTL_STAGE for a coordinate that was not declared in `reads` */
+  /** @throws UsageError MTL_STAGE if `coordinate` was not declared in `reads` */
   of(coordinate: RowCoordinate): Variable {
     const what = nameCoordinate(coordinate);
     const variable = this.#variables.get(what);
@@ -92,6 +95,6 @@ export class RowCoordinates {
   }
 }
 
-/** Returns the name of a coordinate; equal names mean equal coordinates. */
+/** Returns the name of a coordinate. Equal names mean equal coordinates. */
 const nameCoordinate = (coordinate: RowCoordinate): string =>
   typeof coordinate === 'string' ? coordinate : coordinate.name;

@@ -30,50 +30,56 @@ import {
 
 export interface QueryKeyNormSpecification {
   readonly kind: 'layer-norm' | 'rms-norm';
-  /** A small number that is added to the variance or to the mean square, for numerical stability. */
+  /** A small value, added to the variance or to the mean square for numerical stability. */
   readonly epsilon: number;
   /**
-   * True if an RMS norm covers the queries of all heads together, and another covers the keys. Default:
-   * false.
+   * True if one RMS norm covers the queries of all heads together and a second one covers the keys. By
+   * default, each head has its own norm.
    */
   readonly wholeWidth?: boolean | undefined;
 }
 
-/** The kind and the sizes of an attention. Registered kinds may add fields. */
+/** The kind and the sizes of an attention layer. Registered kinds may add fields. */
 export interface AttentionSpecification {
   readonly kind: string;
   /** A: query heads. */
   readonly numHeads: number;
   /**
-   * G: the number of groups. The A / G heads of a group share a key and a value (Ainslie et al. 2023).
-   * Default: one group per head.
+   * G: how many groups the heads form. The A / G heads in a group share one key and one value (see Ainslie et
+   * al. 2023). By default, each head is a group.
    */
   readonly numGroups?: number | undefined;
-  /** D: the number of features of a head. A * D may differ from the hidden size. */
+  /** D: how many features a head has. A * D may differ from the hidden size. */
   readonly headSize: number;
   /** True if the output projection has a bias. */
   readonly bias: boolean;
-  /** True if the projections to queries, keys and values have biases. Default: `bias`. */
+  /** True if the projections to queries, keys and values have biases. The default is `bias`. */
   readonly qkvBias?: boolean | undefined;
-  /** The probability with which attention weights are dropped. */
+  /** The probability that an attention weight is dropped. */
   readonly dropout: number;
-  /** The number of earlier positions that a query can attend to. Default: all. */
+  /** How many earlier positions a query can attend to. Undefined means all. */
   readonly windowSize?: number | undefined;
-  /** Rotary position embeddings of queries and keys. Default: none. */
+  /** Rotary position embeddings for queries and keys. Undefined means none. */
   readonly rotary?: RotarySpecification | undefined;
-  /** c: attention scores s become c tanh(s / c) before the softmax. Default: no cap. */
+  /**
+   * The soft cap c: an attention score s becomes `c * tanh(s / c)` before the softmax. Undefined means no
+   * soft cap.
+   */
   readonly softCap?: number | undefined;
   /**
-   * Gives each head an attention sink, with score 0 (`zero`) or with a trained score (`trained`). Default:
-   * none.
+   * Gives each head an attention sink whose score is 0 (`zero`) or trained (`trained`). Undefined means no
+   * sinks.
    */
   readonly sinks?: 'zero' | 'trained' | undefined;
-  /** A norm of each query and key before rotation, over the features of its head. Default: none. */
+  /**
+   * The norm for each query and key before rotation, over the features of one head unless `wholeWidth` is
+   * true. Undefined means no norm.
+   */
   readonly queryKeyNorm?: QueryKeyNormSpecification | undefined;
 }
 
 /**
- * Returns the specification of a layer's self-attention. `layer`: the global index of the layer.
+ * Returns the specification of self-attention in the layer with global index `layer`.
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS if the hidden size is not divisible by the number of heads
  */
@@ -108,9 +114,10 @@ export function specifySelfAttention(model: ModelOfBlocks, layer: number): Atten
 }
 
 /**
- * Self-attention (Vaswani et al. 2017), with or without grouped queries. A rank holds complete groups of
- * heads. The packed projection is [G, A / G + 2, D, H]: the queries of each group, then the group's key and
- * value. A rank's shard is therefore a single slice. With one head per group, the shape is [A, 3, D, H].
+ * Self-attention (see Vaswani et al. 2017), with or without grouped queries. A rank holds complete groups of
+ * heads. The weight of the packed projection is [G, A / G + 2, D, H]: for each group, its queries, then its
+ * key and its value. A rank's shard is therefore a single slice. With one head per group, the shape is [A, 3,
+ * D, H].
  */
 export class SelfAttention implements Sublayer {
   readonly parameters: readonly Parameter[];
@@ -127,7 +134,7 @@ export class SelfAttention implements Sublayer {
   readonly #sinks: AttentionSinks | undefined;
 
   /**
-   * @throws ConfigurationError MTL_ATTENTION_HEADS if the heads are not divisible by the groups,
+   * @throws ConfigurationError MTL_ATTENTION_HEADS if the heads are not divisible by the groups;
    *   MTL_TENSOR_PARALLEL_SIZE if the groups cannot be sharded evenly
    */
   constructor(options: SublayerOptions<AttentionSpecification>) {
@@ -225,7 +232,7 @@ export class SelfAttention implements Sublayer {
     this.dispose();
   }
 
-  /** Normalizes and rotates queries and keys according to the specification. */
+  /** Normalizes and rotates queries and keys if the specification asks for it. */
   #prepared(tape: Tape, projected: Variable, { rows, sharding }: MicroBatchContext): Variable {
     const { headSize, rotary } = this.#options.specification;
     const numGroups = this.#groups.groups.end - this.#groups.groups.start;
@@ -253,7 +260,9 @@ export class SelfAttention implements Sublayer {
 /** The inputs of `wholeHeadNorm`. */
 type WholeNorm = Pick<WholeHeadNormOptions, 'queryWeight' | 'keyWeight' | 'epsilon'>;
 
-/** Makes the weights of a norm over the features of all heads. A rank has the weights for its own heads. */
+/**
+ * Makes the weights for the norms over the features of all heads. A rank has the weights for its own heads.
+ */
 function makeWholeNorm(
   { name, specification, factory }: SublayerOptions<AttentionSpecification>,
   { heads, groups, numGroups }: HeadGroups,
@@ -284,8 +293,8 @@ function makeWholeNorm(
 }
 
 /**
- * Makes the trained scores of the sinks, [A]; undefined if they are not trained. A rank has the scores of its
- * own heads.
+ * Makes the trained scores [A] of the sinks. Returns undefined if the specification has no trained sinks. A
+ * rank has the scores of its own heads.
  */
 function makeSinkWeight(
   { name, specification, factory, initialization }: SublayerOptions<AttentionSpecification>,
@@ -301,7 +310,10 @@ function makeSinkWeight(
   });
 }
 
-/** Returns where the matrices of queries, keys and values are within a weight [G, A / G + 2, D, H]. */
+/**
+ * Returns three boxes: the parts of a weight [G, A / G + 2, D, H] that contain the matrices for queries, keys
+ * and values.
+ */
 function queryKeyAndValue(options: {
   readonly numGroups: number;
   readonly headsPerGroup: number;
@@ -342,13 +354,13 @@ function makeHeadNorm({
   };
 }
 
-/** The division of attention heads into groups. Each rank has complete groups. */
+/** Divides attention heads into groups. Each rank has complete groups. */
 export class HeadGroups {
   /** G, of all ranks. */
   readonly numGroups: number;
   /** A / G */
   readonly headsPerGroup: number;
-  /** The plural noun for the sharded items, for errors. */
+  /** The plural noun for the sharded items, used in error messages. */
   readonly what: string;
   /** The groups of this rank. */
   readonly groups: Slice;
@@ -356,7 +368,7 @@ export class HeadGroups {
   readonly heads: Slice;
 
   /**
-   * @throws ConfigurationError MTL_ATTENTION_HEADS if the heads are not divisible by the groups,
+   * @throws ConfigurationError MTL_ATTENTION_HEADS if the heads are not divisible by the groups;
    *   MTL_TENSOR_PARALLEL_SIZE if the groups cannot be sharded evenly
    */
   constructor(

@@ -13,10 +13,10 @@ interface OwnRowsOptions {
 /** The rows of a micro-batch that this rank owns. */
 export type OwnRows = layout.OwnRows<AttendRows>;
 
-/** The partition of a micro-batch's rows over the ranks of a group, with the types of this package. */
+/** How a micro-batch's rows are divided over the ranks of a group. Uses this package's types. */
 export type SequencePartition = layout.SequencePartition<AttendRows, OwnRowsOptions, ProcessGroup>;
 
-/** The partition in which every rank owns all rows. */
+/** The trivial partition: every rank owns all rows. */
 export const wholeSequence: SequencePartition = {
   ofSequences: ({ batchSize, sequenceLength, keyStart: first }, options) => {
     const keyStart =
@@ -38,12 +38,12 @@ export const wholeSequence: SequencePartition = {
   },
 };
 
-/** Returns the number of ranks that share the rows of a micro-batch. */
+/** Returns how many ranks share the rows of a micro-batch. */
 export const numOwners = ({ group }: SequencePartition): number => group?.size ?? 1;
 
 /**
- * Returns the values of all rows, given the values of this rank's rows (float32). All ranks that share the
- * rows get the same result. `device`: the device of the all-gather.
+ * Gathers one float32 value per row from all ranks that share the rows. `own` contains the values of this
+ * rank's rows. All these ranks get the same result. The all-gather runs on `device`.
  */
 export function valuesOfAllRows(
   own: Float32Array,

@@ -3,14 +3,14 @@ import { UsageError } from '@mtl/errors';
 import { type Device, Tensor } from '@mtl/kernels';
 import type { LossFactors, StageLoss, Upload } from '@mtl/pipeline';
 
-/** A loss on a tape: its values, and a factor for the gradient of each value. */
+/** A loss on a tape. `losses` contains its values, and `weights` a factor for the gradient of each value. */
 export interface LossVariables {
   readonly name: string;
   readonly losses: Variable;
   readonly weights: Variable;
 }
 
-/** Returns the loss as flat views, for the caller of a stage. */
+/** Returns flat views of the loss for the caller of a stage. */
 export function asStageLoss({ name, losses, weights }: LossVariables): StageLoss {
   const flat = ({ tensor }: Variable): Tensor => tensor.view({ shape: [tensor.size] });
   const views = { losses: flat(losses), weights: flat(weights) };
@@ -24,7 +24,7 @@ export function asStageLoss({ name, losses, weights }: LossVariables): StageLoss
 }
 
 /**
- * Returns the factor of a loss that a stage computes.
+ * Returns the factor for the loss `name`, which a stage computes.
  * @throws UsageError MTL_STAGE if the caller has not given a factor
  */
 export function findLossFactor(lossFactors: LossFactors, name: string): number {
@@ -37,20 +37,20 @@ export function findLossFactor(lossFactors: LossFactors, name: string): number {
 }
 
 interface LayerLossesOptions {
-  /** The names of the losses that the layers declare (`Sublayer.losses`). */
+  /** The names of the losses that the layers declare (see `Sublayer.losses`). */
   readonly names: ReadonlySet<string>;
   readonly lossFactors: LossFactors;
   readonly device: Device;
   readonly upload?: Upload | undefined;
 }
 
-/** Collects the losses that the layers of a stage compute for a micro-batch. */
+/** Collects the losses that a stage's layers compute for one micro-batch. */
 export class LayerLosses {
   readonly #factors: ReadonlyMap<string, Variable>;
   #made: StageLoss[] = [];
   #isForward = true;
 
-  /** @throws UsageError MTL_STAGE if the factor of a loss is missing */
+  /** @throws UsageError MTL_STAGE if a factor is missing */
   constructor({ names, lossFactors, device, upload = Tensor.from }: LayerLossesOptions) {
     const factors = [...names].map((name) => [name, findLossFactor(lossFactors, name)] as const);
     this.#factors = new Map(
@@ -62,8 +62,8 @@ export class LayerLosses {
   }
 
   /**
-   * Returns the factor of a loss in the total, float32 [1], including the loss scale.
-   * @throws UsageError MTL_STAGE for a name that no sublayer declares
+   * Returns the factor for a loss in the total loss, float32 [1]. It includes the loss scale.
+   * @throws UsageError MTL_STAGE if no sublayer declares `name`
    */
   factor(name: string): Variable {
     const factor = this.#factors.get(name);
@@ -75,25 +75,25 @@ export class LayerLosses {
   }
 
   /**
-   * Adds a loss to the total, and to the metrics under its name. Losses with the same name are summed. The
-   * values are either one per token of the micro-batch, equal on all tensor-parallel ranks, or a sum. The
-   * backward pass of the loss must return gradients that include the weights.
+   * Adds a loss to the total loss, and to the metric that has its name. Losses with the same name are summed.
+   * The loss contains either one value per token of the micro-batch, equal on all tensor-parallel ranks, or a
+   * sum. Its backward pass must return gradients that include the weights.
    *
-   * @throws UsageError MTL_STAGE for a name that no sublayer declares
+   * @throws UsageError MTL_STAGE if no sublayer declares the loss's name
    */
   add(tape: Tape, loss: LossVariables): void {
     this.factor(loss.name);
     tape.addLoss(loss.losses);
-    // recomputation in backward computes the loss a second time, which must not count
+    // recomputation in the backward pass computes the loss again, which must not count
     if (this.#isForward) this.#made.push(asStageLoss(loss));
   }
 
-  /** Ends the forward pass: losses that layers add from now on are ignored. */
+  /** Ends the forward pass. Metrics ignore losses that layers add from now on. */
   endForward(): void {
     this.#isForward = false;
   }
 
-  /** Returns the losses of the forward pass. The caller disposes of the losses. */
+  /** Returns the losses of the forward pass. The caller must dispose of the losses. */
   take(): readonly StageLoss[] {
     const made = this.#made;
     this.#made = [];

@@ -10,13 +10,13 @@ import type { RowCoordinate } from './row-coordinates.js';
 /** The initial distribution of weights. */
 export interface BlockInitialization {
   readonly standardDeviation: number;
-  /** The standard deviation of weights whose output is added to the residual stream. */
+  /** The standard deviation for weights in layers whose output is added to the residual. */
   readonly residualStandardDeviation: number;
 }
 
-/** The options that a sublayer is built from. */
+/** The options for building a sublayer. */
 export interface SublayerOptions<Specification extends { readonly kind: string }> extends EarlierSharding {
-  /** The prefix of parameter names, for example `decoder.layers.3.mlp`. */
+  /** The prefix for parameter names, for example `decoder.layers.3.mlp`. */
   readonly name: string;
   /** Global index of the layer. */
   readonly layer: number;
@@ -24,52 +24,55 @@ export interface SublayerOptions<Specification extends { readonly kind: string }
   readonly hiddenSize: number;
   readonly specification: Specification;
   readonly initialization: BlockInitialization;
-  /** Makes this process's shards of the sublayer's linear layers and parameters. */
+  /** Makes the sublayer's linear layers and parameters: the shards of this process. */
   readonly factory: LayerFactory;
 }
 
 export interface SublayerInput {
-  /** [S, B, H], already normalized if the norm comes before the sublayer. */
+  /** [S, B, H]. Already normalized if the norm comes before the sublayer. */
   readonly input: Variable;
-  /** [S, B, H], the residual to which the output is added. */
+  /** [S, B, H]. The sublayer adds its output to it. */
   readonly residual: Variable;
-  /** The dropout of the output before the residual is added; undefined without dropout. */
+  /** The dropout for the output, applied before the residual is added. Undefined means no dropout. */
   readonly dropout: Dropout | undefined;
   /**
-   * The sublayer must call this function as soon as it no longer needs the input. The function releases the
-   * input, which frees memory early; without the call, the input would be kept until the end of the block.
+   * Releases the input. The sublayer must call this function as soon as it no longer needs the input. This
+   * frees memory early; without the call, the input would be kept until the end of the block.
    */
   readonly used: () => void;
 }
 
 /**
- * Attention or a feed-forward network of a transformer block, with dropout and the residual sum. The
- * sublayer's last linear layer can compute both in the same pass (`rowParallelLinear`). The block adds the
- * norm.
+ * A part of a transformer block: attention or a feed-forward network, including dropout and the residual sum.
+ * The sublayer's last linear layer can compute these two in the same pass (see `rowParallelLinear`). The
+ * block adds the norm.
  */
 export interface Sublayer {
-  /** The parameters in the order in which forward uses them. */
+  /** The parameters in the order in which `forward` uses them. */
   readonly parameters: readonly Parameter[];
   /**
-   * The cost of the sublayer's matmuls. Default: each token is multiplied by every matrix in `parameters`.
+   * The cost of the sublayer's matmuls. By default, each token is multiplied by every matrix in `parameters`.
    */
   readonly matmuls?: MatmulCost | undefined;
-  /** The names of the losses that the sublayer computes (`MicroBatchContext.losses`). Default: none. */
+  /**
+   * The names of the losses that the sublayer computes (see `MicroBatchContext.losses`). Undefined means
+   * none.
+   */
   readonly losses?: readonly string[] | undefined;
-  /** The row coordinates that the sublayer reads (`MicroBatchContext.rows`). Default: none. */
+  /** The row coordinates that the sublayer reads (see `MicroBatchContext.rows`). Undefined means none. */
   readonly reads?: readonly RowCoordinate[] | undefined;
   /**
-   * Computes residual + dropout(output), [S, B, H], where S is this rank's shard under sequence parallelism.
-   * Recomputation calls it again with the same arguments.
+   * Computes `residual + dropout(output)`, [S, B, H]. Under sequence parallelism, S covers only this rank's
+   * shard. Recomputation calls `forward` again with the same arguments.
    */
   forward(tape: Tape, input: SublayerInput, context: MicroBatchContext): Variable;
-  /** The number of rows for each expert of the sublayer; absent without experts. */
+  /** Counts the rows for each expert of the sublayer. Undefined if there are no experts. */
   readonly load?: ExpertLoad | undefined;
-  /** The highest scores of the sublayer's heads; absent if the sublayer is not an attention. */
+  /** The highest score of each head. Undefined if the sublayer is not an attention. */
   readonly scores?: HeadScores | undefined;
   /**
-   * Releases resources that are kept between passes, except parameters, which their owner disposes of.
-   * Default: nothing to release.
+   * Releases resources that are kept between forward and backward passes, except parameters, which belong to
+   * their owner. Undefined if there is nothing to release.
    */
   dispose?(): void;
 }

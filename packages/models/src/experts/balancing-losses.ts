@@ -13,7 +13,7 @@ import type { ScoredLoad } from '../routing/expert-load.js';
 import { type RouterEntropy, RouterSums } from '../routing/router-sums.js';
 import type { BalancingLoss, ExpertsSpecification } from './experts-specification.js';
 
-/** The names of the losses in reports, by type, as in Megatron-LM. */
+/** For each type of loss, its name in reports, as in Megatron-LM. */
 export const balancingLossNames = {
   aux_loss: 'load_balancing_loss',
   seq_aux_loss: 'seq_load_balancing_loss',
@@ -31,18 +31,18 @@ export const listLosses = ({
 ];
 
 interface BalancingLossesOptions {
-  /** float32 [T, E]: row t belongs to sequence t % `numSequences`. */
+  /** float32 [T, E]. Row t belongs to sequence `t % numSequences`. */
   readonly logits: Variable;
   readonly specification: ExpertsSpecification;
   readonly numSequences: number;
-  /** The processes that share the rows of these sequences; undefined: this process has all rows. */
+  /** The processes that share the rows of these sequences. If it is undefined, this process has all rows. */
   readonly group: ProcessGroup | undefined;
   readonly losses: LayerLosses;
   /** The loads that `global_aux_loss` uses. */
   readonly scoredLoad?: ScoredLoad | undefined;
-  /** True if the choices of this pass count in `scoredLoad`. */
+  /** True if the current forward pass counts in `scoredLoad` and `entropy`. */
   readonly countsLoads: boolean;
-  /** Receives the entropies of the scores of this process's rows. */
+  /** Receives the entropies of the router's scores for this process's rows. */
   readonly entropy?: RouterEntropy | undefined;
 }
 
@@ -53,16 +53,16 @@ export interface PendingLosses {
 }
 
 /**
- * Starts to compute the losses of a router. `finish` adds them to the layer's losses.
+ * Starts to compute the router's losses. `finish` adds them to the layer's losses.
  *
- * The balancing loss of n rows (the rows of a sequence or of a micro-batch) is E / (k n^2) times a sum over
- * experts. The term of an expert is the number of rows that would choose it by score, times the sum of its
- * scores over the rows. The loss is 1 if loads are even (Switch Transformer, Fedus et al. 2021; for
- * sequences, DeepSeek-V3). The z-loss of a row is the squared log-sum-exp of its logits. Both losses are sums
- * over sequences or rows. The factor of a loss (`LayerLosses.factor`) turns the sum into a mean.
+ * The balancing loss of n rows (the rows of a sequence or of a micro-batch) is `E / (k * n^2)` times a sum
+ * over experts. Each expert's term is how many rows would choose the expert by score, times the sum of the
+ * expert's scores over the rows. The loss is 1 if loads are even (see Switch Transformer, Fedus et al. 2021;
+ * for sequences, DeepSeek-V3). The z-loss of a row is the squared log-sum-exp of its logits. Both losses are
+ * sums over sequences or rows. The factor of a loss (see `LayerLosses.factor`) turns the sum into a mean.
  *
- * One pass over the logits computes all losses. A single all-reduce of their sums overlaps with the
- * computation until `finish`. The losses share one gradient.
+ * One pass over the logits computes all losses. A single all-reduce of their sums overlaps with computation
+ * until `finish` is called. The losses share one gradient.
  */
 export function startBalancingLosses(tape: Tape, options: BalancingLossesOptions): PendingLosses {
   const { specification, logits, group, scoredLoad, countsLoads, entropy } = options;
@@ -75,7 +75,7 @@ export function startBalancingLosses(tape: Tape, options: BalancingLossesOptions
     numSequences: isOfSequences ? options.numSequences : 1,
   });
   if (countsLoads && balancingLosses.some(({ type }) => type === 'global_aux_loss')) {
-    // adds the counts of this process before the all-reduce sums over processes
+    // adds this process's counts, before the all-reduce sums them over processes
     scoredLoad!.add(sums.counts);
   }
   if (countsLoads && entropy?.isWatched === true) entropy.add(sums.entropies, logits.tensor.dim(0));
@@ -83,10 +83,12 @@ export function startBalancingLosses(tape: Tape, options: BalancingLossesOptions
   return { finish: () => addLosses(tape, options, sums) };
 }
 
-/** A loss of the form `factor` times the sum of loads[i] * scores[i]. The loads have no gradient. */
+/**
+ * A balancing loss: `factor` times the sum over all i of `load[i] * scoreSums[i]`. The load has no gradient.
+ */
 interface Balance {
   readonly name: string;
-  /** [N, E], or [1, E] for all sequences together */
+  /** [N, E], or [1, E] for all sequences together. */
   readonly load: Tensor;
   readonly scoreSums: Tensor;
   readonly factor: number;
@@ -100,7 +102,7 @@ function makeBalance(
   const name = balancingLossNames[type];
   const { totalCounts, totalScoreSums, numSequences } = sums;
   if (type === 'global_aux_loss') {
-    // the load of the previous step, which is 1 for an expert with an even share
+    // the load is from the previous step and is 1 for an expert with an even share
     return { name, load: scoredLoad!.tensor, scoreSums: totalScoreSums, factor: 1 };
   }
   const numRows = logits.tensor.dim(0) * (group?.size ?? 1);
@@ -111,7 +113,9 @@ function makeBalance(
     : { name, load: sums.counts, scoreSums: sums.scoreSums, factor: computeFactor(numRows / numSequences) };
 }
 
-/** Returns `factor` times the sum of the elementwise products of two tensors of equal size, float32 [1]. */
+/**
+ * Computes `factor` times the sum of `load[i] * scoreSums[i]`, float32 [1]. Both tensors have the same size.
+ */
 function scaledProduct({ load, scoreSums, factor }: Balance): Tensor {
   using row = load.reshape([1, load.size]);
   using column = scoreSums.reshape([scoreSums.size, 1]);
@@ -176,7 +180,10 @@ interface GradientOptions {
   readonly sums: RouterSums;
 }
 
-/** Returns the gradient of the sums of scores, [N, E]; undefined if no loss depends on these sums. */
+/**
+ * Returns the gradient [N, E] with respect to the sums of scores, or undefined if no loss depends on these
+ * sums.
+ */
 function computeScoreGradients(
   balances: readonly Balance[],
   { findWeight, sums }: GradientOptions,
@@ -204,7 +211,10 @@ function computeScoreGradients(
   return ofSequences;
 }
 
-/** Returns the gradient with respect to the sums of squared log-sum-exps, [N]: the weight of the z-loss. */
+/**
+ * Returns the gradient [N] with respect to the sums of squared log-sum-exps. Each element is the weight of
+ * the z-loss.
+ */
 function computeSquareGradients(weight: Tensor, { numSequences }: RouterSums): Tensor {
   const { dtype, device } = weight;
   const gradients = Tensor.zeros({ shape: [numSequences, 1], dtype, device });
@@ -214,7 +224,7 @@ function computeSquareGradients(weight: Tensor, { numSequences }: RouterSums): T
   return vector;
 }
 
-/** Adds a vector to each row of a matrix, in place. */
+/** Adds `row` to each row of `matrix`, in place. */
 function addToRows(matrix: Tensor, row: Tensor): void {
   using rows = matrix.reshape([matrix.dim(0), 1, row.size]);
   using bias = row.reshape([row.size]);

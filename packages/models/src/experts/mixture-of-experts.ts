@@ -21,10 +21,10 @@ import { Router, type Routing } from './router.js';
 import { SharedExperts } from './shared-experts.js';
 
 /**
- * A feed-forward network of experts (Shazeer et al. 2017). A router chooses k of E experts for each token;
- * the outputs of the chosen experts are added, weighted by their probabilities. The processes of a
- * tensor-parallel group route different rows: with sequence parallelism their shards of the sequence,
- * otherwise equal shares of the common rows.
+ * A feed-forward network of experts (see Shazeer et al. 2017). A router chooses k of E experts for each
+ * token. The chosen experts' outputs are added, weighted by their probabilities. The processes in a
+ * tensor-parallel group route different rows: with sequence parallelism, their shards of the sequence;
+ * otherwise, equal shares of their common rows.
  */
 export class MixtureOfExperts implements Sublayer {
   readonly parameters: readonly Parameter[];
@@ -39,7 +39,10 @@ export class MixtureOfExperts implements Sublayer {
   readonly #experts: RoutedExperts;
   readonly #shared: SharedExperts | undefined;
 
-  /** @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE if experts or features cannot be sharded evenly */
+  /**
+   * @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE if the experts or their features cannot be sharded
+   * evenly
+   */
   constructor(options: SublayerOptions<ExpertsSpecification>) {
     const { name, specification, factory } = options;
     const { topK, numExperts, router } = specification;
@@ -60,7 +63,7 @@ export class MixtureOfExperts implements Sublayer {
     const weights = topK * this.#experts.weightsOfExpert + (this.#shared?.weights ?? 0);
     this.matmuls = { weights, attentionFeatures: 0 };
     const { expertBias } = this.#router;
-    // if adapters are trained, all other parameters are frozen, including the expert biases
+    // when adapters are trained, all other parameters are frozen, including the expert biases
     const updateRate = factory.trainsAdapters ? 0 : (router.expertBias?.updateRate ?? 0);
     const scored = this.#router.scoredLoad;
     this.load = new ExpertLoad({ layer: name, numExperts, expertBias, updateRate, scored });
@@ -79,14 +82,14 @@ export class MixtureOfExperts implements Sublayer {
     return biasDropoutResidual(tape, { input: output, residual, dropout });
   }
 
-  /** Returns the weighted sum of the experts' outputs, [S, B, H]. */
+  /** Computes the weighted sum of the experts' outputs, [S, B, H]. */
   #output(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
     const { shape } = input.tensor;
     return tape.scope(() => {
       const own = ownRows(tape, input, context);
       const routing = this.#route(tape, own, { numSequences: shape[1]!, context });
       const sent = this.#send(tape, own, { routing, context });
-      // while processes exchange rows, the shared experts compute
+      // the shared experts compute while processes exchange rows
       const shared = sent.isExchange ? this.#shared?.begin(tape, input, context) : undefined;
       const tokens = sent.arrive(tape);
       const combined = tokens.combine(tape, this.#experts.forward(tape, tokens));
@@ -109,7 +112,7 @@ export class MixtureOfExperts implements Sublayer {
     return routing;
   }
 
-  /** Starts to compute the losses of the router. Also records the entropy of its scores on request. */
+  /** Starts to compute the router's losses. If requested, also records the entropy of its scores. */
   #startLosses(
     tape: Tape,
     logits: Variable,
@@ -156,8 +159,8 @@ export class MixtureOfExperts implements Sublayer {
   }
 
   /**
-   * Returns the choice of experts without the assignments beyond an expert's capacity. A dropped assignment
-   * contributes nothing; the probabilities of the other assignments do not change.
+   * Returns the chosen experts without the assignments that exceed an expert's capacity. A dropped assignment
+   * contributes nothing, and the probabilities of the remaining assignments do not change.
    */
   #withinCapacity(tape: Tape, { experts, probabilities }: Routing): Variable {
     const { capacity, numExperts } = this.#specification;

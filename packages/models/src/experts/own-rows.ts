@@ -4,15 +4,18 @@ import { ConfigurationError } from '@mtl/errors';
 import { isSharded, joinShares, shareOfRows } from '@mtl/tensor-parallel';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 
-/** The rows that this process routes. Other processes route other rows. */
+/** The rows that this process routes. Each process routes different rows. */
 export interface OwnRows {
   /** [T, 1, H] */
   readonly rows: Variable;
-  /** The other processes that route rows of the same sequences; undefined: this process has all rows. */
+  /**
+   * The processes, including this one, that route rows of the same sequences. Undefined if this process has
+   * all rows.
+   */
   readonly group: ProcessGroup | undefined;
   /**
-   * Returns the rows of all processes, given the rows of this process. If each process has only a share of
-   * the rows, the shares are gathered.
+   * Returns all rows, given this process's rows. If each tensor-parallel process has only a share of the
+   * rows, the shares are gathered.
    */
   whole(tape: Tape, rows: Variable): Variable;
 }
@@ -20,10 +23,10 @@ export interface OwnRows {
 const asIs: OwnRows['whole'] = (_tape, rows) => rows;
 
 /**
- * Returns the rows that this process routes. If the sequence is sharded, or layers are not sharded, the
- * process routes all its rows. Otherwise all tensor-parallel processes have the same rows, and each routes a
- * share. If the rows cannot be divided evenly, which is possible only outside of training, each process
- * routes all rows.
+ * Returns the rows that this process routes. If the sequence is sharded, or layers are not sharded, this
+ * process routes all its rows. Otherwise, all tensor-parallel processes have the same rows, and each routes a
+ * share. If the rows cannot be divided evenly, each process routes all rows outside of training, and an error
+ * is thrown in training.
  */
 export function ownRows(
   tape: Tape,
@@ -32,7 +35,7 @@ export function ownRows(
 ): OwnRows {
   const [length, numSequences, hiddenSize] = input.tensor.shape as [number, number, number];
   const rows = reshape(tape, { input, shape: [length * numSequences, 1, hiddenSize] });
-  // from here on, every tensor-parallel process has the same rows
+  // serves layers that are not sharded, and rows that cannot be divided outside of training
   const all = { rows, group: sequence?.group, whole: asIs };
   if (!isSharded(layers)) return all;
   const { group: sharing, sequenceParallel } = layers;

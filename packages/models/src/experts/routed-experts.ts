@@ -5,9 +5,9 @@ import type { SublayerOptions } from '../blocks/sublayer.js';
 import { type ExpertsSpecification, isGated } from './experts-specification.js';
 
 /**
- * The routed experts of this process: feed-forward networks of equal shape. Each expert has a matrix in
- * `linear_fc1.weight` ([E, F, H], gated [E, 2, F, H]) and in `linear_fc2.weight` [E, H, F]. Biases are [E,
- * F], gated [E, 2, F], and [E, H]. Each expert may have low-rank adapters.
+ * This process's routed experts: feed-forward networks of equal shape. Each expert has a matrix in
+ * `linear_fc1.weight` ([E, F, H]; if gated, [E, 2, F, H]) and a matrix in `linear_fc2.weight` [E, H, F]. The
+ * biases are [E, F] (if gated, [E, 2, F]) and [E, H]. Each expert may have low-rank adapters.
  */
 export class RoutedExperts {
   readonly parameters: readonly Parameter[];
@@ -47,7 +47,7 @@ export class RoutedExperts {
     this.parameters = [...this.#up.parameters, ...this.#down.parameters];
   }
 
-  /** The number of elements in the matrices of a single expert. */
+  /** The number of elements in the matrices of one expert. */
   get weightsOfExpert(): number {
     const { numExperts } = this.#specification;
     const countElements = ({ weight }: ExpertLayer): number =>
@@ -55,7 +55,7 @@ export class RoutedExperts {
     return (countElements(this.#up) + countElements(this.#down)) / numExperts;
   }
 
-  /** Returns the outputs of the experts, each multiplied by the probability of its row: [R, 1, H]. */
+  /** Returns the experts' outputs [R, 1, H], each multiplied by the probability of its row. */
   forward(tape: Tape, { rows, probabilities, offsets }: DispatchedTokens): Variable {
     const { kind: activation, clamp, linearOffset } = this.#specification.activation;
     const up = this.#up.forward(tape, { input: rows, offsets });

@@ -4,7 +4,7 @@ import { ScoredLoad } from '../routing/expert-load.js';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 import type { ExpertsSpecification } from './experts-specification.js';
 
-/** The experts of each row and their probabilities. */
+/** The experts chosen for each row, and their probabilities. */
 export interface Routing {
   /** int32 [T, k] */
   readonly experts: Variable;
@@ -13,15 +13,15 @@ export interface Routing {
 }
 
 /**
- * Chooses the experts of each row. A linear layer computes logits and scores in float32; ties go to the
- * expert with the lower number. Under tensor parallelism each process routes different rows, so the gradients
- * of the router's parameters are partial sums.
+ * Chooses the experts of each row. A linear layer computes logits and scores in float32. If scores are equal,
+ * the expert with the lower index is chosen. With tensor parallelism, each process routes different rows, so
+ * the gradients of the router's parameters are partial sums.
  */
 export class Router {
   readonly parameters: readonly Parameter[];
-  /** float32 [E], moved after each step; undefined if the router has no expert bias. */
+  /** float32 [E], which is updated after each step; undefined if the router has no expert bias. */
   readonly expertBias: Parameter | undefined;
-  /** The loads for `global_aux_loss`; undefined without this loss. */
+  /** The expert loads for the loss `global_aux_loss`; undefined if this loss is not used. */
   readonly scoredLoad: ScoredLoad | undefined;
   readonly #name: string;
   readonly #specification: ExpertsSpecification;
@@ -71,7 +71,8 @@ export class Router {
   }
 
   /**
-   * Returns the experts of each row. If layers are recomputed, the choice of the forward pass is used again.
+   * Returns each row's experts and their probabilities. If layers are recomputed, reuses the experts that
+   * were selected in the forward pass.
    */
   route(tape: Tape, logits: Variable, passes: RoutingOfMicroBatch | undefined): Routing {
     const { topK, router } = this.#specification;

@@ -23,14 +23,14 @@ import type { SublayerOptions } from '../blocks/sublayer.js';
 import type { ExpertActivationSpecification, ExpertsSpecification } from './experts-specification.js';
 
 /**
- * Experts that every token uses. They are computed as a single feed-forward network of their total width,
- * which is sharded like a dense network. With a gate, the output is multiplied by the sigmoid of a projection
- * of the input (Qwen2-MoE).
+ * Experts that every token uses. They are computed as a single feed-forward network with their total width,
+ * which is sharded like a dense network. If there is a gate, the output is multiplied by the sigmoid of a
+ * projection of the input (as in Qwen2-MoE).
  */
 export class SharedExperts {
   readonly parameters: readonly Parameter[];
   readonly reads: readonly RowCoordinate[];
-  /** The number of elements of all matrices in the shared experts. */
+  /** The number of elements in all matrices of the shared experts. */
   readonly weights: number;
   readonly #network: ActivatedFeedForward;
   readonly #gate: Parameter | undefined;
@@ -63,7 +63,7 @@ export class SharedExperts {
       .reduce((sum, { globalShape }) => sum + globalShape.reduce((product, size) => product * size, 1), 0);
   }
 
-  /** Computes the sum of these experts' output and `routed`, [S, B, H]. */
+  /** Computes [S, B, H]: the output of these experts plus `routed`. */
   add(
     tape: Tape,
     { input, routed }: { readonly input: Variable; readonly routed: Variable },
@@ -78,8 +78,8 @@ export class SharedExperts {
   }
 
   /**
-   * Computes the output [S, B, H] in two phases. Each phase overlaps with a row exchange. This call computes
-   * the first phase. The result's `finish` computes the second phase.
+   * Computes the output [S, B, H] in two phases. Each phase overlaps with an exchange of rows. This call
+   * computes the first phase, and the result's `finish` computes the second phase.
    */
   begin(tape: Tape, input: Variable, context: MicroBatchContext): PendingVariable {
     if (isRecomputed(context)) {

@@ -4,20 +4,22 @@ import type { RecordedStep } from './recorded-step.js';
 
 /** The shape of a layer's keys and values per position. */
 interface KeyValueShape {
-  /** G: the number of this rank's groups of heads. The heads of a group share keys and values. */
+  /** G: how many groups of heads this rank has. The heads of a group share keys and values. */
   readonly numGroups: number;
   /** D */
   readonly headSize: number;
-  /** The number of earlier positions that a query can attend to. Default: all. */
+  /** How many earlier positions a query can attend to. Default: all. */
   readonly windowSize?: number | undefined;
 }
 
-/** New tokens of a sequence that a layer processes in one call, and the cache for this call. */
+/** New tokens of one sequence that a layer processes in a single call, and the cache for this call. */
 interface CachedTokens {
-  /** The range of tokens, where 0 is the first new token of the sequence. */
+  /**
+   * The index of the first token in the range; 0 is the first new token of the sequence. `end` is exclusive.
+   */
   readonly start: number;
   readonly end: number;
-  /** The row in the cache of the first token in the range. */
+  /** The cache row for the first token in the range. */
   readonly position: number;
   /** [1, G, rows, D] */
   readonly keyCache: Tensor;
@@ -25,30 +27,31 @@ interface CachedTokens {
 }
 
 /**
- * The minimum number of cache rows beyond the window in a layer with a window. It limits the number of calls
- * for a prompt.
+ * The minimum number of cache rows that a layer with a window has in addition to the window. It limits the
+ * number of calls that a prompt needs.
  */
 const leastRoom = 64;
 
 /**
- * The keys and values of several sequences of different lengths: [B, G, rows, D] for each layer, in the
+ * The keys and values of several sequences, whose lengths may differ: [B, G, rows, D] for each layer, in the
  * compute dtype. A layer without a window has one row for each position. A layer with a window keeps the rows
- * for its next queries, and room for about the same number of new rows. When this room is full, the rows of
- * the window are moved to the front.
+ * to which its next queries attend, and has room for about the same number of new rows. When this room is
+ * full, the window's rows are moved to the front.
  */
 export class GptKeyValueCache {
   readonly batchSize: number;
-  /** The maximum number of positions in a sequence. */
+  /** The maximum number of positions in each sequence. */
   readonly capacity: number;
   /**
-   * The number of cached positions of each sequence. The caller may set a length to 0 to reuse its slot for
-   * another text. A lower value goes back in the text, if the layers with a window still have the rows.
+   * How many positions of each sequence are cached. The caller may set a length to 0 to reuse its slot for a
+   * new text. A smaller positive length removes the end of the text, which is possible if the layers with a
+   * window still have the rows.
    */
   readonly lengths: number[];
   readonly #keys: Tensor;
   readonly #values: Tensor;
   readonly #layers: readonly LayerSlots[];
-  /** The recorded step of the model that uses the cache; the cache disposes of it. */
+  /** The recorded step of the model that uses this cache. The cache disposes of it. */
   recording: CacheRecording | undefined;
 
   constructor(options: {
@@ -80,9 +83,9 @@ export class GptKeyValueCache {
   }
 
   /**
-   * Calls `attend` for the new tokens of a sequence in a layer, in order. There is one call for all tokens,
-   * or several calls if the window's rows have no room for all. Each call must append the keys and values of
-   * its tokens.
+   * Calls `attend` for a sequence's new tokens in a layer, in order: once for all tokens, or several times if
+   * the rows of a layer with a window have no room for all. Each call must append the keys and values of its
+   * tokens.
    *
    * @param index the index of the layer, in the order of `layers`
    * @throws UsageError MTL_CONTEXT if `lengths` was set back to positions whose window is no longer in the
@@ -105,7 +108,7 @@ export class GptKeyValueCache {
     });
   }
 
-  /** Returns views of the keys and values of a sequence in a layer, [1, G, rows, D]. */
+  /** Returns views [1, G, rows, D] of a sequence's keys and values in a layer. */
   viewCaches(index: number, slot: number): { readonly keyCache: Tensor; readonly valueCache: Tensor } {
     const layer = this.#layers[index]!;
     return {
@@ -115,10 +118,10 @@ export class GptKeyValueCache {
   }
 
   /**
-   * Returns the row of a layer for the next position of a sequence. If no row is free, the rows of the window
-   * are moved to the front before.
+   * Returns the row in which a layer stores the next position of a sequence. If no row is free, first moves
+   * the window's rows to the front.
    *
-   * @throws UsageError MTL_CONTEXT, as `append`
+   * @throws UsageError MTL_CONTEXT for the same reason as `append`
    */
   makeRoom(index: number, { slot, position }: { slot: number; position: number }): number {
     const { firsts, slotShape, windowSize } = this.#layers[index]!;
@@ -134,8 +137,8 @@ export class GptKeyValueCache {
   }
 
   /**
-   * Copies the keys, values and length of the sequence in slot `from` to slot `to`. The copy also lacks rows
-   * that layers with a window have dropped.
+   * Copies the keys, values and length of the sequence in slot `from` to slot `to`. Rows that layers with a
+   * window have dropped are also missing in the copy.
    */
   copySequence({ from, to }: { readonly from: number; readonly to: number }): void {
     const length = this.lengths[from]!;
@@ -178,42 +181,47 @@ export class GptKeyValueCache {
   }
 }
 
-/** The step that a model has recorded, or will record, over a cache. */
+/** The step that a model has recorded for a cache, or will record. */
 export interface CacheRecording {
-  /** The slots that get a token in each step. */
+  /** The slots that get a token in each step, separated by commas. */
   readonly slots: string;
-  /** The model that records the step. Another model over the same parameters may compute something else. */
+  /**
+   * The model that records the step. A different model with the same parameters may compute something else.
+   */
   readonly model: object;
-  /** The handles of the model's parameters, whose addresses the step contains. */
+  /**
+   * The handles of the model's parameters. The recorded step contains these parameters' addresses, so it is
+   * valid only as long as the handles stay the same.
+   */
   readonly parameters: readonly number[];
-  /** `numReleases` of the position tables, whose addresses the step contains, too. */
+  /** The value of the position tables' `numReleases`. The step also contains the addresses of the tables. */
   readonly numReleases: number;
-  /** Undefined before the second step of these slots, and if the step cannot be recorded. */
+  /** Undefined before the second step for these slots, and if the step cannot be recorded. */
   readonly step?: RecordedStep | undefined;
   readonly isRefused?: boolean;
 }
 
 /** The places of a layer's cached rows. */
 interface LayerSlots {
-  /** The offset of the first sequence's rows among all values. */
+  /** The offset of the first sequence's rows within all keys or values. */
   readonly start: number;
   /** [1, G, rows, D] */
   readonly slotShape: readonly [1, number, number, number];
-  /** The number of earlier positions that a query can attend to. */
+  /** How many earlier positions a query can attend to. */
   readonly windowSize: number;
-  /** The position that the first cached row of each sequence belongs to. */
+  /** For each sequence, the position to which its first cached row belongs. */
   readonly firsts: number[];
 }
 
-/** Returns the first rows of a cache [1, G, rows, D] as [G, numRows, D]. */
+/** Returns a view of the first `numRows` rows of a cache [1, G, rows, D] as [G, numRows, D]. */
 function firstRows(cache: Tensor, numRows: number): Tensor {
   const [, numGroups, rows, headSize] = cache.shape as readonly [number, number, number, number];
   return cache.strided({ shape: [numGroups, numRows, headSize], strides: [rows * headSize, headSize, 1] });
 }
 
 /**
- * Moves the last rows of a full cache [1, G, rows, D] to the front. `numRows` is at most half of all rows, so
- * that source and target do not overlap.
+ * Moves the last `numRows` rows of a full cache [1, G, rows, D] to the front. `numRows` is at most half of
+ * all rows, so that source and target do not overlap.
  */
 function moveToFront(cache: Tensor, numRows: number): void {
   if (numRows === 0) return;

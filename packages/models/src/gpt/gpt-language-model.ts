@@ -18,17 +18,14 @@ import { RecordedStep, type StepTensors } from './recorded-step.js';
 import { type PipelinedGpt, StageChain } from './stage-chain.js';
 import { sequenceFirst } from './token-batch.js';
 
-/** The new tokens of one sequence in a cache. */
+/** New tokens for one of the sequences in a cache. */
 export interface SequenceTokens {
-  /** The index of the sequence in the cache. */
+  /** The sequence's index in the cache. */
   readonly slot: number;
   readonly tokens: Int32Array;
 }
 
-/**
- * The rows of a sequence among the packed tokens of a call, and the number of positions that the cache
- * already had.
- */
+/** A sequence's rows among a call's packed tokens, and how many positions the cache already had. */
 interface TokenSpan {
   readonly slot: number;
   readonly start: number;
@@ -38,22 +35,24 @@ interface TokenSpan {
 
 /**
  * A GPT for generation and scoring, which implements `CausalLanguageModel` of @mtl/inference. The new tokens
- * of all sequences are packed one after the other. All layers except attention process a single list of
- * tokens, so sequences of different lengths share matmuls without padding. Attention runs for each sequence
- * with its own cache. With tensor or pipeline parallelism, all processes make the same calls and get logits
- * with the same bits: hidden states are sent from stage to stage, and the last stage broadcasts its results.
+ * of all sequences are packed one after another. All layers except attention process a single list of tokens,
+ * so sequences of different lengths share matmuls without padding. Attention runs for each sequence
+ * separately, with the sequence's cache. With tensor or pipeline parallelism, all processes make the same
+ * calls and get logits with the same bits: hidden states are sent from stage to stage, and the last stage
+ * broadcasts its results.
  */
 export class GptLanguageModel {
   readonly vocabularySize: number;
   readonly maximumContext: number;
   readonly #chain: StageChain;
-  /** A stage of this rank, for properties that are equal in all stages. */
+  /** One of this rank's stages, for properties that are equal in all stages. */
   readonly #stage: GptStage;
-  /** The index in the cache of each layer, by global layer index. */
+  /** Each layer's index in the cache, by global layer index. */
   readonly #cacheIndex = new Map<number, number>();
 
   /**
-   * The model does not own the parameters, which must have storage.
+   * Makes the model usable for generation. Does not take ownership of the parameters, which must have
+   * storage.
    *
    * @param model a stage with all layers, or the stages of a pipeline
    */
@@ -75,8 +74,8 @@ export class GptLanguageModel {
   }
 
   /**
-   * Makes empty caches for `batchSize` sequences of up to `capacity` tokens. The caller must dispose of the
-   * result.
+   * Creates an empty cache for `batchSize` sequences of up to `capacity` tokens. The caller must dispose of
+   * it.
    */
   newCache({ batchSize, capacity }: { batchSize: number; capacity: number }): GptKeyValueCache {
     const { device, dtype } = this.#stage;
@@ -101,12 +100,12 @@ export class GptLanguageModel {
   }
 
   /**
-   * Appends tokens to sequences in a cache. Ranks that share sequences in training (context parallelism) all
-   * process complete sequences here, with the same results.
+   * Appends tokens to sequences in a cache. Ranks that share sequences in training (context parallelism)
+   * instead each process complete sequences here, with the same results.
    *
-   * `sequences`: each slot at most once, with at least one token
+   * `sequences`: each slot occurs at most once, with at least one token
    *
-   * @returns float32 [sequences, vocabularySize]: the logits of the next token of each sequence
+   * @returns float32 [sequences, vocabularySize]: the logits of each sequence's next token
    * @throws UsageError MTL_CONTEXT if a sequence would exceed the cache's capacity
    */
   forward({
@@ -127,7 +126,7 @@ export class GptLanguageModel {
     return logits;
   }
 
-  /** Computes the logits after the last token of each span, [spans, vocabularySize]. */
+  /** Computes the logits [spans, vocabularySize] after each span's last token. */
   #compute(
     cache: GptKeyValueCache,
     spans: readonly TokenSpan[],
@@ -171,19 +170,19 @@ export class GptLanguageModel {
   }
 
   /**
-   * Returns the loss of every token, without a cache: the negative log-probability of the label, given the
-   * tokens up to this position, in nats.
+   * Returns the loss of every token, without a cache. The loss is the negative log-probability of the label,
+   * given the tokens up to and including this position, in nats.
    *
    * `tokens` and `labels`: [batchSize, length], in row-major order; length is at most maximumContext. Ranks
-   * that share sequences split them evenly, after appending padding tokens if necessary. These do not affect
-   * earlier tokens.
+   * that share sequences split them evenly, and first append padding tokens if necessary. The padding does
+   * not affect the tokens before it.
    *
    * @returns float32 [batchSize, length]
    */
   tokenLosses(call: { tokens: Int32Array; labels: Int32Array; batchSize: number }): Float32Array {
     const { batchSize } = call;
     const length = call.tokens.length / batchSize;
-    // context parallelism needs two chunks of equal length per rank
+    // context parallelism needs two chunks of equal length for each rank
     const multiple = this.#numSharing > 1 ? 2 * this.#numSharing : 1;
     const sequenceLength = Math.ceil(length / multiple) * multiple;
     const size = batchSize * sequenceLength;
@@ -216,7 +215,7 @@ export class GptLanguageModel {
         return result;
       },
     });
-    // transposed to [S, B], the layout of activations
+    // the tokens are transposed to [S, B], the layout of activations
     const { sequence: partition, device } = this.#stage;
     const { indices, release } = partition.ofSequences(batch, { device });
     const losses = valuesOfAllRows(this.#chain.fromLast(own, size / this.#numSharing), {
@@ -232,9 +231,9 @@ export class GptLanguageModel {
   }
 
   /**
-   * Returns the recorded step for one token of each of these sequences. Undefined if it is computed without a
-   * graph: at the first such step of a cache (graphs are for steps that repeat), on ranks that share the
-   * model or its parameters, and while operations are observed.
+   * Returns the recorded step that computes one token for each of these sequences. Returns undefined if the
+   * step must be computed without a graph: the first time for these slots (recording pays off only for steps
+   * that repeat), on ranks that share the model or its parameters, and while operations are observed.
    */
   #recordedStep(cache: GptKeyValueCache, spans: readonly TokenSpan[]): RecordedStep | undefined {
     if (!this.#isRecordable || areOperationsObserved()) return undefined;
@@ -262,7 +261,7 @@ export class GptLanguageModel {
   }
 
   /**
-   * True if all of a step is a list of operations of this process, on a device whose graphs need no driver.
+   * True if a complete step is a list of operations of this process, on a device whose graphs need no driver.
    */
   get #isRecordable(): boolean {
     const { device, factory, sequence, units } = this.#stage;
@@ -278,13 +277,14 @@ export class GptLanguageModel {
         this.#computeInto(cache, spans, tensors),
       );
     } catch (error) {
-      // a layer reads values on the host, or memory is short: operations one by one need less
+      // either a layer reads values on the host, or memory is short; running the operations one by one needs
+      // less memory
       if (MtlError.isInstance(error) && refusals.includes(error.code)) return undefined;
       throw error;
     }
   }
 
-  /** Computes a step of one token a sequence, from tensors and into tensors. */
+  /** Computes a step with one token per sequence. Inputs and results are in `tensors`. */
   #computeInto(cache: GptKeyValueCache, spans: readonly TokenSpan[], tensors: StepTensors): void {
     const stage = this.#stage;
     const tape = new Tape({ recording: false });
@@ -308,7 +308,7 @@ export class GptLanguageModel {
     });
   }
 
-  /** Returns the free row of each layer and sequence for a token, [layers, sequences]. */
+  /** Returns the free cache row [layers, sequences] for each layer and sequence. */
   #makeRooms(cache: GptKeyValueCache, spans: readonly TokenSpan[]): Int32Array {
     const rows = new Int32Array(this.#cacheIndex.size * spans.length);
     let index = 0;
@@ -318,7 +318,10 @@ export class GptLanguageModel {
     return rows;
   }
 
-  /** Computes attention as `#attend`, of one token a sequence, whose rows in the cache are in a tensor. */
+  /**
+   * Computes attention like `#attend`, but with one token per sequence. `rows` contains the tokens' cache
+   * rows.
+   */
   #attendInto(
     tape: Tape,
     { query, key, value, layer, windowSize, softCap, sinks }: AttendCall,
@@ -350,7 +353,10 @@ export class GptLanguageModel {
     return tape.result(output, { requiresGradient: false });
   }
 
-  /** Computes attention of packed tokens, [N, 1, A * E], for the heads of this process, [N, 1, G, ...]. */
+  /**
+   * Computes attention of packed tokens. The result is [N, 1, A * E] for this process's heads, which are
+   * given as [N, 1, G, ...].
+   */
   #attend(
     tape: Tape,
     { query, key, value, layer, windowSize, softCap, sinks }: AttendCall,
@@ -387,7 +393,7 @@ export class GptLanguageModel {
     return tape.result(output, { requiresGradient: false });
   }
 
-  /** Computes the logits after the last token of each span, without padded vocabulary entries. */
+  /** Computes the logits after each span's last token, without padded vocabulary entries. */
   #logits(tape: Tape, hidden: Tensor, spans: readonly TokenSpan[]): Float32Array {
     const stage = this.#chain.stages.at(-1)!;
     const { model, factory, outputWeight, outputSoftCap: softCap } = stage;
@@ -411,21 +417,23 @@ export class GptLanguageModel {
   }
 }
 
-/** Makes the output of attention, [N, 1, A * E], for queries [N, 1, G, R, D] and values [N, 1, G, E]. */
+/**
+ * Creates the output tensor of attention, [N, 1, A * E], for queries [N, 1, G, R, D] and values [N, 1, G, E].
+ */
 function emptyOutput(query: Tensor, value: Tensor): Tensor {
   const { dtype, device, shape } = query;
   const [numTokens, , numGroups, headsPerGroup] = shape as [number, number, number, number];
   return Tensor.empty({ shape: [numTokens, 1, numGroups * headsPerGroup * value.dim(-1)], dtype, device });
 }
 
-/** Returns a view of the output, [N, 1, A, E]. */
+/** Returns a view of attention's output as [N, 1, A, E]. */
 const viewHeads = (output: Tensor, value: Tensor): Tensor =>
   output.reshape([output.dim(0), 1, output.dim(-1) / value.dim(-1), value.dim(-1)]);
 
-/** Codes of errors after which a step is computed without a graph. */
+/** The codes of the errors after which a step is computed without a graph. */
 const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
 
-/** Returns true if parameters still have the tensors with these handles. */
+/** Returns true if the parameters still have the tensors with the given handles. */
 const hasAddresses = (parameters: readonly Parameter[], handles: readonly number[]): boolean =>
   parameters.every(({ data }, index) => data.handle === handles[index]);
 

@@ -11,8 +11,8 @@ import {
 } from '../stages/block-specification.js';
 
 /**
- * The architecture of a GPT: the shapes of its weights and its computation. The same type describes Llama and
- * mixture-of-experts models, which have other blocks.
+ * A GPT's architecture: the shapes of its weights and its computation. The same type also describes Llama and
+ * mixture-of-experts models, whose blocks differ.
  */
 export interface GptModelConfiguration
   extends TransformerConfiguration,
@@ -20,11 +20,14 @@ export interface GptModelConfiguration
     PositionVariants,
     ExpertVariants {
   readonly tieEmbeddings: boolean;
-  /** c: the logits x of the output head become c tanh(x / c) (Gemma 2, Gemma Team 2024). Absent: no cap. */
+  /**
+   * The soft cap c: a logit x of the output head becomes `c * tanh(x / c)` (Gemma Team 2024, "Gemma 2"). If
+   * absent, there is no soft cap.
+   */
   readonly finalLogitSoftcapping?: number | undefined;
 }
 
-/** Options of a GPT: sizes are required, other properties have defaults. */
+/** Options of a GPT. Sizes are required; all other properties have defaults. */
 export type GptModelOptions = Partial<GptModelConfiguration> &
   Pick<
     GptModelConfiguration,
@@ -32,9 +35,9 @@ export type GptModelOptions = Partial<GptModelConfiguration> &
   >;
 
 /**
- * Returns the configuration of a GPT with the defaults of GPT-2 (Radford et al. 2019): `ffnHiddenSize` is 4
- * times `hiddenSize`, `makeVocabularySizeDivisibleBy` 128, `layerNormEpsilon` 1e-5, `geluKind` tanh, both
- * dropouts 0.1, `initMethodStd` 0.02, and embeddings are tied.
+ * Returns the configuration of a GPT. The defaults are the values of GPT-2 (Radford et al. 2019):
+ * `ffnHiddenSize` is 4 times `hiddenSize`, `makeVocabularySizeDivisibleBy` 128, `layerNormEpsilon` 1e-5,
+ * `geluKind` tanh, both dropouts 0.1, `initMethodStd` 0.02, and embeddings are tied.
  */
 export function gptModel(options: GptModelOptions): GptModelConfiguration {
   return {
@@ -51,8 +54,8 @@ export function gptModel(options: GptModelOptions): GptModelConfiguration {
 }
 
 /**
- * Returns the block of a layer of a GPT without experts: the block of `transformerBlockSpecification`, with
- * norms before sublayers (GPT-2, Radford et al. 2019). `layer`: the global index.
+ * Returns the block of a GPT's layer without experts: the block of `transformerBlockSpecification`, with
+ * norms before sublayers (GPT-2, Radford et al. 2019). `layer` is the layer's global index.
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS if the hidden size is not divisible by the number of heads
  */
@@ -60,8 +63,8 @@ export const gptBlock = (model: GptModelConfiguration, layer = 0): BlockSpecific
   transformerBlockSpecification(model, { normPlacement: 'pre', layer });
 
 /**
- * Returns the block of each layer of a GPT: `gptBlock`, with a mixture of experts as the feed-forward network
- * of layers with experts.
+ * Returns the block of each layer of a GPT. It is `gptBlock`, but in layers with experts, the feed-forward
+ * network is a mixture of experts.
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS if the hidden size is not divisible by the number of heads
  */

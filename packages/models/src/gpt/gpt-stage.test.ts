@@ -20,13 +20,13 @@ const model: GptModelConfiguration = {
   numLayers: 2,
   hiddenDropout: 0.1,
   attentionDropout: 0.1,
-  // large weights, so that finite differences can see the gradient of every path
+  // weights are large, so that finite differences can detect the gradient of every path
   initMethodStd: 0.3,
 };
 
 function makeBatch(samples: readonly number[], sequenceLength = 6): TokenBatch {
   const size = samples.length * sequenceLength;
-  // all values depend on the global position, so that batches can be split
+  // all values depend on the global position, so that batches can be split without changing the values
   const global = (index: number): number => samples[0]! * sequenceLength + index;
   const token = (index: number): number => (index * 7 + 3 * Math.floor(index / sequenceLength)) % 21;
   return sequenceFirst({
@@ -224,7 +224,7 @@ describe('GptStage', () => {
     const head = 2 * tokens * h * padded;
     expect(forward).toBe(matmuls + attention);
     expect(input).toBe(matmuls + 2 * attention + 2 * head);
-    // the pass for weight gradients, run separately, computes the logits again
+    // the separate pass for weight gradients computes the logits again
     expect(weight).toBe(matmuls + 2 * head);
     built.dispose();
   });
@@ -236,7 +236,7 @@ describe('GptStage', () => {
       built.computeGradients([makeBatch([step])], step % 2 === 0);
       return numLiveTensors();
     });
-    // the comparison is exact, because a tensor leaked in one step would show after the next step
+    // the comparison is exact: a tensor leaked in one step would increase the count after the next step
     expect(new Set(afterSteps).size, `${afterSteps}`).toBe(1);
     built.dispose();
     expect(numLiveTensors()).toBe(before);

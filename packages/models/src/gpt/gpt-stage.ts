@@ -18,18 +18,18 @@ export type GptStageOptions = TransformerStageOptions<GptModelConfiguration>;
 
 /**
  * A GPT as a pipeline stage: embeddings, transformer layers with norms before their sublayers, a final norm,
- * and a head. The head uses the weight of the token embedding, as in GPT-2 (Radford et al. 2019), or a
+ * and a head. The head's weight is the token embedding's weight, as in GPT-2 (Radford et al. 2019), or a
  * separate weight, as in Llama (Touvron et al. 2023). Logits and loss are computed together in chunks, so
- * that memory never contains all logits.
+ * that memory never contains all logits at once.
  */
 export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModelConfiguration> {
   readonly parameters: readonly Parameter[];
   /**
-   * The weight of the output head: the word embedding if it is tied, otherwise a separate weight; only on the
-   * last stage.
+   * The output head's weight, only on the last stage: the word embedding if the embedding is tied, otherwise
+   * a separate weight.
    */
   readonly outputWeight: Parameter | undefined;
-  /** c: the logits x of the output head become c tanh(x / c). */
+  /** The soft cap c: a logit x of the output head becomes `c * tanh(x / c)`. Undefined means no soft cap. */
   readonly outputSoftCap: number | undefined;
   /** True if the model has learned position embeddings. */
   readonly #hasPositionTable: boolean;
@@ -64,12 +64,12 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
   }
 
   /**
-   * Returns the hidden states [S, B, H] after the layers of this stage (on the last stage, after the final
-   * layer norm), for generation, where `attend` uses its own cache. The sequence is never sharded, so any
-   * number of tokens is valid.
+   * Returns the hidden states [S, B, H] after this stage's layers (on the last stage, after the final layer
+   * norm), for generation, where `attend` uses its own cache. The sequence is never sharded, so any number of
+   * tokens is valid.
    *
-   * @param input.tokens token ids, on the first stage
-   * @param input.hidden the hidden states of the previous stage, on the other stages
+   * @param input.tokens token ids, only on the first stage
+   * @param input.hidden the hidden states of the previous stage, only on the other stages
    * @param input.positionIds int32 [S, B]: the positions of the tokens
    * @param input.numPositions an exclusive upper limit of all positions. Default: the model's number of
    *   positions

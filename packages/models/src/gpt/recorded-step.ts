@@ -3,24 +3,24 @@ import { type DeviceGraph, GraphMemory, Tensor } from '@mtl/kernels';
 /** The sizes of a recorded step. */
 interface StepSizes {
   readonly numSequences: number;
-  /** The number of layers that have keys and values in the cache. */
+  /** How many layers have keys and values in the cache. */
   readonly numCaches: number;
   readonly vocabularySize: number;
 }
 
-/** The tensors through which a recorded step gets its inputs and returns its result. */
+/** The tensors through which a recorded step receives its inputs and returns its result. */
 export interface StepTensors {
   /** int32 [sequences, 1] */
   readonly tokens: Tensor;
   /** int32 [sequences, 1]: positions in the texts. */
   readonly positionIds: Tensor;
-  /** int32 [layers, sequences]: the number of rows that the cache of the layer and sequence has already. */
+  /** int32 [layers, sequences]: how many rows each layer's cache already has for each sequence. */
   readonly rows: Tensor;
   /** float32 [sequences, vocabularySize] */
   readonly logits: Tensor;
 }
 
-/** The inputs of a step, in the order of `StepTensors`. */
+/** A step's inputs, in the order of `StepTensors`. */
 interface StepInputs {
   readonly tokens: Int32Array;
   readonly positionIds: Int32Array;
@@ -28,19 +28,20 @@ interface StepInputs {
 }
 
 /**
- * The computation of one new token for each of several sequences, recorded once as a graph and launched for
- * each further token. Operations and results are the same as without a graph. A launch leaves out the checks,
- * views and calls of TypeScript between some hundred operations.
+ * Computes one new token for each of several sequences. The computation is recorded once as a graph, which is
+ * launched for each further token. Operations and results are the same as without a graph. A launch skips the
+ * checks, views and TypeScript calls between several hundred operations.
  */
 export class RecordedStep {
   readonly #tensors: StepTensors;
   readonly #graph: DeviceGraph;
-  /** Everything above and the memory of the graph, in the order of creation. */
+  /** The tensors, the graph and the graph's memory, in the order of creation. */
   readonly #made: readonly Disposable[];
 
   /**
-   * @param record computes the step from the tensors, into `logits`; it is recorded, not executed
-   * @throws KernelError MTL_CAPTURE if the step reads or waits for values, which a graph cannot;
+   * @param record computes the step from `tensors`, and writes the result to `logits`; it is recorded, not
+   *   executed
+   * @throws KernelError MTL_CAPTURE if the step reads or waits for values, which a graph cannot do;
    *   MTL_OUT_OF_MEMORY
    */
   constructor(sizes: StepSizes, record: (tensors: StepTensors) => void) {
@@ -67,7 +68,7 @@ export class RecordedStep {
     this.#made = made;
   }
 
-  /** Computes a token of each sequence; returns float32 [sequences, vocabularySize]. */
+  /** Computes one token for each sequence. Returns the logits, float32 [sequences, vocabularySize]. */
   run({ tokens, positionIds, rows }: StepInputs): Float32Array {
     this.#tensors.tokens.write(tokens);
     this.#tensors.positionIds.write(positionIds);

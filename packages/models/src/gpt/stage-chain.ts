@@ -3,18 +3,18 @@ import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 import type { GptStage } from './gpt-stage.js';
 
-/** A model whose stages are distributed over the ranks of a pipeline. */
+/** A model whose stages are distributed over a pipeline's ranks. */
 export interface PipelinedGpt {
-  /** The stages of this rank, by chunk number. */
+  /** This rank's stages, by chunk index. */
   readonly stages: ReadonlyMap<number, GptStage>;
-  /** The rank of each chunk, in the order of the model. */
+  /** The rank that has each chunk, in the order of the model. */
   readonly placement: readonly number[];
   readonly group: ProcessGroup;
 }
 
 /** Runs a forward pass through all stages of a model, without gradients. Each rank runs its own stages. */
 export class StageChain {
-  /** The stages of this rank, in the order of the model. */
+  /** This rank's stages, in the order of the model. */
   readonly stages: readonly GptStage[];
   readonly #pipelined: PipelinedGpt | undefined;
 
@@ -35,17 +35,17 @@ export class StageChain {
       );
   }
 
-  /** True if this process has the whole model as one stage. */
+  /** True if this process has the whole model as a single stage. */
   get isOneStage(): boolean {
     return this.#pipelined === undefined;
   }
 
   /**
-   * Runs the stages in the order of the model. All ranks must call it.
+   * Runs the stages in the order of the model. All ranks must call this function.
    *
-   * @param options.pass receives the result of the previous stage, which this function disposes of (undefined
-   *   on the first stage), and returns the input of the next stage
-   * @returns the result of the last stage, on the rank of this stage. The caller must dispose of it
+   * @param options.pass receives the previous stage's result, which `run` disposes of (undefined on the first
+   *   stage), and returns the input of the next stage
+   * @returns the last stage's result, only on the rank that has this stage. The caller must dispose of it
    */
   run(options: {
     readonly shapeBefore: (stage: GptStage) => readonly number[];
@@ -78,7 +78,7 @@ export class StageChain {
     }
   }
 
-  /** Broadcasts `size` float32 values from the rank of the last stage, and returns them on all ranks. */
+  /** Broadcasts `size` float32 values from the last stage's rank, and returns them on all ranks. */
   fromLast(values: Float32Array | undefined, size: number): Float32Array {
     if (this.#pipelined === undefined) return values!;
     const { placement, group } = this.#pipelined;

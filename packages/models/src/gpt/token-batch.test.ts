@@ -5,7 +5,7 @@ import { PositionTables } from '../blocks/position-tables.js';
 import { wholeSequence } from '../blocks/sequence-partition.js';
 import { sequenceFirst, toDevice } from './token-batch.js';
 
-// two rows of four positions: 0 to 3 and 10 to 13
+// two rows of four positions each: 0 to 3 and 10 to 13
 const batch = sequenceFirst({
   batchSize: 2,
   sequenceLength: 4,
@@ -20,7 +20,7 @@ const batch = sequenceFirst({
 describe('toDevice', () => {
   it.each([
     { indices: undefined },
-    // a rank's share under context parallelism: rows may have other positions and another order
+    // a rank's share with context parallelism: the rows may differ in their positions and order
     { indices: [2, 3, 4, 5] },
     { indices: [0, 3, 6, 1] },
     { indices: [0, 1, 6, 7, 2, 3, 4, 5] },

@@ -9,20 +9,20 @@ import { uploadConstant } from '../blocks/upload-constant.js';
 import { neededTokens } from '../stages/stage-call.js';
 
 /**
- * The batch for a stage. The first and the last stage of a pipeline need the tokens. The stages between need
+ * A stage's batch. The first and the last stage of a pipeline need the tokens; the stages between them need
  * only the outline.
  */
 export type StageBatch = SequencesOfBatch & Partial<TokenBatch>;
 
-/** Returns the number of tokens that count in the loss; 0 for an outline (a batch without tokens). */
+/** Returns how many tokens count in the loss; 0 for an outline (a batch without tokens). */
 export function numLossTokens({ lossMask }: StageBatch): number {
   let sum = 0;
-  // a loop, because `reduce` calls a function for each token
+  // a loop is faster here, because `reduce` calls a function for each token
   if (lossMask !== undefined) for (let at = 0; at < lossMask.length; at++) sum += lossMask[at]!;
   return sum;
 }
 
-/** Returns the batch with its arrays transposed from [B, S] to [S, B], the layout that stages expect. */
+/** Transposes a batch's arrays from [B, S] to [S, B], the layout that stages expect. */
 export function sequenceFirst(rows: TokenBatch): TokenBatch {
   const { batchSize, sequenceLength } = rows;
   const turned = <Values extends Int32Array | Float32Array>(values: Values): Values =>
@@ -37,7 +37,8 @@ export function sequenceFirst(rows: TokenBatch): TokenBatch {
 }
 
 /**
- * Returns the values of some rows of [S, B]. `indices`: the flat indices of the rows; undefined: all rows.
+ * Returns the values of some rows of [S, B]. `indices` contains the flat indices of the rows; undefined means
+ * all rows.
  */
 function chosen<Values extends Int32Array | Float32Array>(
   values: Values,
@@ -51,19 +52,19 @@ function chosen<Values extends Int32Array | Float32Array>(
 
 /**
  * A batch on the device. Tensors are [own, B], where `own` is the number of this rank's positions in each
- * sequence. Exceptions are `samples`, which is [B], `rows` and `ownRows`.
+ * sequence, except for `samples`, which is [B], `rows` and `ownRows`.
  */
 export interface DeviceBatch {
   /** The tokens; only on the first stage. */
   readonly tokens: Variable | undefined;
   /**
-   * The position ids of the rows that this rank computes between the tensor-parallel regions; only on the
+   * The position ids of the rows that this rank computes between the tensor-parallel regions. Only on the
    * first stage of a model with learned position embeddings.
    */
   readonly positionIds: Variable | undefined;
-  /** The labels; only on the last stage, like `weights`. */
+  /** The labels. Like `weights`, they exist only on the last stage. */
   readonly labels: Variable | undefined;
-  /** float32: the loss mask times the loss factor. */
+  /** float32: the loss mask multiplied by the loss factor. */
   readonly weights: Variable | undefined;
   readonly samples: Variable;
   readonly rows: RowCoordinates;
@@ -75,7 +76,7 @@ export interface DeviceBatch {
 /**
  * Copies the fields of a batch that a stage needs to the device.
  *
- * @throws UsageError MTL_STAGE if the first or the last stage gets a batch without tokens
+ * @throws UsageError MTL_STAGE if the batch for the first or the last stage has no tokens
  */
 export function toDevice(
   batch: StageBatch,
@@ -91,18 +92,18 @@ export function toDevice(
     upload,
   }: {
     device: Device;
-    /** The loss factor of tokens that count; undefined except on the last stage. */
+    /** The loss factor of the tokens that count. Undefined except on the last stage. */
     lossFactor: number | undefined;
     isFirst: boolean;
     /** True if the stage has learned position embeddings. */
     embedsPositions: boolean;
-    /** The partition that determines which rows this rank owns. */
+    /** The partition that determines which rows belong to this rank. */
     partition: SequencePartition;
-    /** The slice of the owned positions that this rank computes between the tensor-parallel regions. */
+    /** The slice of this rank's positions that it computes between the tensor-parallel regions. */
     own: Slice;
     /** The row coordinates that passes read. */
     reads: ReadonlySet<RowCoordinate>;
-    /** The position tables for the coordinates in `reads`. */
+    /** The position tables that contain the coordinates in `reads`. */
     tables: PositionTables;
     upload?: Upload | undefined;
   },

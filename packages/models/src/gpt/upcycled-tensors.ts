@@ -6,14 +6,15 @@ const ofExperts = /\.mlp\.experts\.(linear_fc[12]\.(?:weight|bias))$/;
 const ofRouter = /\.mlp\.router\./;
 
 /**
- * Returns the name of the dense model's parameter from which a parameter of a mixture of experts is copied.
+ * Returns the name of the dense model's parameter from which the given parameter of a mixture of experts is
+ * copied.
  *
- * @returns undefined for a router, which the dense model lacks
+ * @returns undefined for a router, which the dense model does not have
  */
 export const findDenseName = (name: string): string | undefined =>
   ofRouter.test(name) ? undefined : name.replace(ofExperts, '.mlp.$1');
 
-/** The names of all properties in `ExpertVariants`; a new property must be added here. */
+/** The names of all properties in `ExpertVariants`. A new property must be added here. */
 const propertiesOfExperts = {
   numExperts: true,
   moeLayerFreq: true,
@@ -41,19 +42,19 @@ const propertiesOfExperts = {
 const isOfExperts = (key: string): boolean =>
   Object.entries(propertiesOfExperts).some(([name, isOf]) => isOf && name === key);
 
-/** Returns the dense model without experts, from which the experts of `model` can be initialized. */
+/** Returns the dense model from which the experts of `model` can be initialized. */
 export const makeDenseModel = (model: GptModelConfiguration): GptModelConfiguration =>
   Object.fromEntries(
     Object.entries(model).filter(([key]) => !isOfExperts(key)),
   ) as unknown as GptModelConfiguration;
 
-/** Returns the expert properties (`ExpertVariants`) of a model. */
+/** Returns a model's expert properties (see `ExpertVariants`). */
 export const pickExpertVariants = (model: GptModelConfiguration): ExpertVariants =>
   Object.fromEntries(Object.entries(model).filter(([key]) => isOfExperts(key)));
 
 /**
- * Returns tensors of a mixture of experts under the names of the dense model, so that a dense checkpoint can
- * be loaded into them. The values of a feed-forward network are written to each expert of its layer
+ * Returns the tensors of a mixture of experts under the dense model's names, so that a dense checkpoint can
+ * be loaded into them. The values of a feed-forward network are written to every expert of its layer
  * (Komatsuzaki et al. 2023). Routers are omitted and keep their values.
  */
 export function upcycledTensors(tensors: readonly LogicalTensor[]): LogicalTensor[] {

@@ -44,7 +44,7 @@ describe('buildGptStages', () => {
         [{ tp: 0 }, ['pp']],
       ]);
     }
-    // forward uses the second stage's copy last, so the gradient of this copy is ready first
+    // the forward pass uses the second stage's copy last, so this copy's gradient is ready first
     expect(second.parameters.at(-1)!.name).toBe(words);
     expect(first.parameters[0]!.name).toBe(words);
   });

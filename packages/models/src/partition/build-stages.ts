@@ -15,33 +15,33 @@ export interface BuildStagesOptions<Model extends TransformerConfiguration>
   extends Omit<TransformerStageOptions<Model>, 'layers' | 'wordEmbedding' | 'positionTables'> {
   /** The layers of each chunk, in the order of the model (see `partitionLayers`). */
   readonly layers: readonly Slice[];
-  /** The pipeline rank of each chunk, as in the `placement` of a schedule. */
+  /** The pipeline rank that has each chunk, as in a schedule's `placement`. */
   readonly placement: readonly number[];
   /** This process's pipeline rank. */
   readonly rank: number;
 }
 
-/** The stages of a model on one rank. */
+/** The stages of a model that one rank has. */
 export interface Stages<Stage> {
-  /** The stages by chunk number: chunk 0 holds the embeddings, the last chunk the head. */
+  /** The stages by chunk index: chunk 0 has the embeddings, and the last chunk has the head. */
   readonly stages: ReadonlyMap<number, Stage>;
-  /** The parameters of all stages without duplicates, in the order of use in forward. */
+  /** The parameters of all stages without duplicates, in the order in which the forward pass uses them. */
   readonly parameters: readonly Parameter[];
-  /** Groups of parameters that a stage uses together, in the order of forward. */
+  /** Groups of parameters that a stage uses together, in the order of the forward pass. */
   readonly units: readonly ParameterUnit[];
 }
 
-/** The functions that build the stages of a kind of model. */
+/** How the stages of one kind of model are built. */
 interface StageKind<Model extends TransformerConfiguration, Stage> {
-  /** True if the output head shares the weight of the token embedding. */
+  /** True if the output head shares the token embedding's weight. */
   readonly isTied: boolean;
   readonly newStage: (options: TransformerStageOptions<Model>) => Stage;
 }
 
 /**
  * Builds the model chunks of one rank. If a rank has both the first and the last chunk, both use the same
- * parameter as tied embedding. If different ranks have these chunks, each rank has a copy, whose gradients
- * are partial sums (axis pp). All chunks share the position tables.
+ * parameter as the tied embedding. If these chunks are on different ranks, each of the two ranks has a copy,
+ * whose gradients are partial sums (axis pp). All chunks share the position tables.
  */
 function buildStages<
   Model extends TransformerConfiguration,
@@ -73,7 +73,7 @@ function buildStages<
 export type BuildGptStagesOptions = BuildStagesOptions<GptModelConfiguration>;
 export type GptStages = Stages<GptStage>;
 
-/** Builds the chunks of a GPT on one rank (see `buildStages`). */
+/** Builds the chunks of a GPT that one rank holds (see `buildStages`). */
 export function buildGptStages(options: BuildGptStagesOptions): GptStages {
   return buildStages(options, {
     isTied: options.model.tieEmbeddings,
@@ -84,7 +84,7 @@ export function buildGptStages(options: BuildGptStagesOptions): GptStages {
 export type BuildBertStagesOptions = BuildStagesOptions<BertModelConfiguration>;
 export type BertStages = Stages<BertStage>;
 
-/** Builds the chunks of a BERT on one rank (see `buildStages`). */
+/** Builds the chunks of a BERT that one rank holds (see `buildStages`). */
 export function buildBertStages(options: BuildBertStagesOptions): BertStages {
   return buildStages(options, { isTied: true, newStage: (stage) => new BertStage(stage) });
 }
@@ -95,8 +95,8 @@ export interface BuildBertTaskStagesOptions extends BuildStagesOptions<BertModel
 export type BertTaskStages = Stages<BertTaskStage>;
 
 /**
- * Builds the chunks of a BERT for a fine-tuning task on one rank (see `buildStages`). Heads are not tied to
- * the embedding.
+ * Builds the chunks that one rank holds of a BERT for a fine-tuning task (see `buildStages`). Heads are not
+ * tied to the embedding.
  */
 export function buildBertTaskStages({ task, ...options }: BuildBertTaskStagesOptions): BertTaskStages {
   return buildStages(options, {

@@ -12,7 +12,7 @@ function numbers(numLayers: number, numChunks: number, layout: LayerLayout, work
   return slices.map(({ start, end }) => end - start);
 }
 
-/** Yields all ways to divide the layers over the chunks, with at least one layer in each. */
+/** Yields all ways to divide the layers over the chunks. Each chunk gets at least one layer. */
 function* allWays(numLayers: number, numChunks: number): Generator<number[]> {
   if (numChunks === 1) yield [numLayers];
   else {
@@ -56,7 +56,7 @@ describe('partitionLayers', () => {
       expect(Math.max(...balanced)).toBe(most);
       const squares = (works: number[]): number => works.reduce((sum, each) => sum + each * each, 0);
       const alike = best.filter((works) => Math.max(...works) === most).map(squares);
-      // sums of the same squares in another order
+      // both sides add the same squares, but in a different order
       expect(squares(balanced)).toBeCloseTo(Math.min(...alike), 9);
     }
   });
@@ -81,7 +81,7 @@ describe('partitionLayers', () => {
       const ways = [...allWays(layers.length, numChunks)].map(computeWorks);
       const most = Math.min(...ways.map((works) => Math.max(...works)));
       const squares = (works: readonly number[]): number => works.reduce((sum, each) => sum + each * each, 0);
-      // sums of the same costs in another order
+      // both sides add the same costs, but in a different order
       const isBest = (works: readonly number[]): boolean => Math.max(...works) < most + 1e-9;
       const balanced = computeWorks(numbers(layers.length, numChunks, 'balanced', { ...ends, layers }));
       expect(Math.max(...balanced)).toBeCloseTo(most, 9);
@@ -104,7 +104,8 @@ describe('partitionLayers', () => {
       moeLayerFreq: [0, 0, 1, 1],
     } as unknown as GptModelConfiguration;
     const { head, layers } = gptEmbeddingAndHeadCost(model, 16);
-    // 2 H (4 H + 3 F) and 4 S H, where a token uses two experts of 256
+    // `2 * H * (4 * H + 3 * F)` and `4 * S * H`. In layers with experts, a token uses two experts with width
+    // 256
     const countFlops = (width: number): number => 2 * 64 * (4 * 64 + 3 * width) + 4 * 16 * 64;
     const mean = (countFlops(128) + countFlops(512)) / 2;
     expect(head).toBeCloseTo((2 * 512 * 64) / mean, 9);

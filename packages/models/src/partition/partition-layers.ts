@@ -2,27 +2,28 @@ import { ConfigurationError } from '@mtl/errors';
 import type { Slice } from '@mtl/layout';
 
 /**
- * The assignment of layers to the model chunks of a pipeline: `even` numbers of layers as in Megatron-LM,
- * numbers `balanced` by cost, or a given number for each chunk, in the order of the model.
+ * How layers are assigned to a pipeline's model chunks. `even`: equally many layers per chunk, as in
+ * Megatron-LM. `balanced`: balanced by cost. A list: how many layers each chunk has, in the order of the
+ * model.
  */
 export type LayerLayout = 'even' | 'balanced' | readonly number[];
 
 /**
- * The cost of computation outside of layers, in units of an average layer's cost, and the costs of unequal
- * layers.
+ * The cost of the computation before and after the layers, in units of an average layer's cost. Also the
+ * costs of the layers themselves if they differ.
  */
 export interface EmbeddingAndHeadCost {
-  /** The cost of the embeddings, which are in the first chunk. */
+  /** The cost of the embeddings. They are in the first chunk. */
   readonly embedding: number;
-  /** The cost of the output head with the loss, which are in the last chunk. */
+  /** The cost of the output head and the loss. They are in the last chunk. */
   readonly head: number;
-  /** The cost of each layer, 1 on average. Default: all layers cost the same. */
+  /** The cost of each layer. The average is 1. If it is undefined, all layers cost the same. */
   readonly layers?: readonly number[];
 }
 
 export interface PartitionLayersOptions {
   readonly numLayers: number;
-  /** The number of model chunks: p v for p stages with v chunks each. */
+  /** How many model chunks there are: `p * v` for p stages with v chunks each. */
   readonly numChunks: number;
   readonly layout: LayerLayout;
   readonly work: EmbeddingAndHeadCost;
@@ -30,11 +31,11 @@ export interface PartitionLayersOptions {
 
 /**
  * Returns the layers of each chunk, in the order of the model. If a schedule assigns chunks round-robin,
- * entry c p + r of the result is chunk c of rank r. If the chunks also have equal sizes, this is the
- * placement of Narayanan et al. 2021, section 2.2.2.
+ * entry `c * p + r` of the result is chunk c on rank r. If the chunks also have equal sizes, this is the
+ * placement in Narayanan et al. 2021, section 2.2.2.
  *
- * @throws ConfigurationError `MTL_PIPELINE_LAYERS` if this split is impossible, with the nearest possible
- *   numbers of layers
+ * @throws ConfigurationError `MTL_PIPELINE_LAYERS` if this split is impossible. For `even`, the error names
+ *   the nearest possible layer counts
  */
 export function partitionLayers(options: PartitionLayersOptions): readonly Slice[] {
   const { numLayers, numChunks, layout } = options;
@@ -94,9 +95,9 @@ function evenNumbers({ numLayers, numChunks }: PartitionLayersOptions): number[]
 }
 
 /**
- * Returns the numbers of layers that minimize the cost of the most expensive chunk, because the slowest stage
- * determines the speed. If several splits have the same cost, the most even split is chosen. The chunks
- * between the first and the last differ by at most one layer. Larger chunks come later, because early stages
+ * Returns layer counts for the chunks that minimize the cost of the most expensive chunk, because the slowest
+ * stage determines the speed. Among splits of equal cost, the most even one is chosen. The chunks between the
+ * first and the last differ by at most one layer. Among these, larger chunks come later, because early stages
  * keep more activations.
  */
 function balancedNumbers({ numLayers, numChunks, work }: PartitionLayersOptions): readonly number[] {
@@ -122,8 +123,8 @@ function balancedNumbers({ numLayers, numChunks, work }: PartitionLayersOptions)
 }
 
 /**
- * A split of the first layers into the first chunks: the number of layers in each chunk, and the sum of
- * squared chunk costs.
+ * A split of the first layers into the first chunks. `numbers` contains the layer count of each chunk, and
+ * `squares` is the sum of the squared chunk costs.
  */
 interface Split {
   readonly squares: number;
@@ -131,7 +132,8 @@ interface Split {
 }
 
 /**
- * Like `balancedNumbers`, for layers with different costs: finds the best of all partitions, chunk by chunk.
+ * Does the same as `balancedNumbers` for layers with different costs. Finds the best partition of all, chunk
+ * by chunk.
  */
 function balancedCosts(
   { numLayers, numChunks, work }: PartitionLayersOptions,
@@ -163,7 +165,7 @@ function balancedCosts(
     }
     return splits[numLayers];
   };
-  // all costs that the most expensive chunk can have
+  // all costs that the most expensive chunk may have
   const candidates = new Set<number>();
   for (const chunk of new Set([0, Math.min(1, numChunks - 1), numChunks - 1])) {
     for (let start = 0; start < numLayers; start++) {
@@ -180,7 +182,7 @@ function balancedCosts(
   return bestWithin(sorted[low]!)!.numbers;
 }
 
-/** Returns `count` integers in ascending order that add up to `sum` and differ by at most one. */
+/** Returns `count` integers in ascending order. Their sum is `sum`, and they differ by at most one. */
 function alike(sum: number, count: number): number[] {
   const least = Math.floor(sum / count);
   const numMore = sum % count;

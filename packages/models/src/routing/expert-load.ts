@@ -2,20 +2,17 @@ import type { Parameter, PrecisionState } from '@mtl/autograd';
 import { addCounts, type Device, hasValues, sumRows, Tensor } from '@mtl/kernels';
 import { RouterEntropy } from './router-sums.js';
 
-/** Counts the rows of a layer's experts on this process between two calls of `take`. */
+/** Counts how many rows each expert of a layer gets on this process between two calls of `take`. */
 export class ExpertLoad {
   /** The layer's name, for example `decoder.layers.3.mlp`. */
   readonly layer: string;
   /** E */
   readonly numExperts: number;
-  /**
-   * float32 [E]: the bias that is added to scores when experts are chosen; undefined for a router without a
-   * bias.
-   */
+  /** float32 [E]: the bias, added to scores when experts are chosen. Undefined if the router has no bias. */
   readonly expertBias: Parameter | undefined;
-  /** The amount by which a step moves the bias. */
+  /** How far a step moves the bias. */
   readonly updateRate: number;
-  /** The loads for `global_aux_loss` in the next step; undefined without this loss. */
+  /** The loads that `global_aux_loss` will use in the next step. Undefined without this loss. */
   readonly scored: ScoredLoad | undefined;
   readonly entropy = new RouterEntropy();
   #counts: Tensor | undefined;
@@ -36,15 +33,15 @@ export class ExpertLoad {
   }
 
   /**
-   * Adds the rows of a pass and the choices of its router. `offsets` is int32 [E + 1]. Expert e has the rows
-   * from offsets[e] to offsets[e + 1].
+   * Adds the rows of a forward pass, and the `numChoices` expert assignments that its router made. `offsets`
+   * is int32 [E + 1]: expert e has the rows offsets[e] to offsets[e + 1] - 1.
    */
   add(offsets: Tensor, numChoices: number): void {
     addCounts({ counts: this.#countsOn(offsets.device), offsets });
     this.#numChoices += numChoices;
   }
 
-  /** Returns the number of rows of each expert since the last call. */
+  /** Returns how many rows each expert got since the last call. */
   take(): readonly number[] {
     if (this.#counts === undefined || !hasValues(this.#counts.device)) {
       return new Array<number>(this.numExperts).fill(0);
@@ -55,8 +52,8 @@ export class ExpertLoad {
   }
 
   /**
-   * Returns the number of choices since the last call: k for each row, including choices beyond an expert's
-   * capacity.
+   * Returns how many expert assignments the router made since the last call: k for each row, including
+   * assignments beyond an expert's capacity.
    */
   takeChoices(): number {
     const numChoices = this.#numChoices;
@@ -82,9 +79,9 @@ export class ExpertLoad {
 }
 
 /**
- * The number of times that scores without biases would choose each expert of a layer, over all ranks in a
- * step. `global_aux_loss` uses the numbers of the previous step, because a step's own numbers are known only
- * after its last micro-batch. Checkpoints store the numbers.
+ * Counts how often scores without biases would choose each expert of a layer, over all ranks in a step.
+ * `global_aux_loss` uses the load of the previous step, because a step's own load is known only after its
+ * last micro-batch. Checkpoints store this load.
  */
 export class ScoredLoad implements PrecisionState {
   readonly name = 'load';
@@ -98,7 +95,10 @@ export class ScoredLoad implements PrecisionState {
     this.#device = device;
   }
 
-  /** float32 [E]: the load of each expert in the previous step, relative to an even load; initially 1. */
+  /**
+   * float32 [E]: the load of each expert in the previous step, relative to an even load. It is 1 before the
+   * first step.
+   */
   get tensor(): Tensor {
     const shape = [this.#numExperts];
     this.#tensor ??= Tensor.from(new Float32Array(this.#numExperts).fill(1), {
@@ -109,14 +109,14 @@ export class ScoredLoad implements PrecisionState {
     return this.#tensor;
   }
 
-  /** Adds the choices of this rank's rows in a pass: float32 [N, E], for N sequences. */
+  /** Adds the expert assignments of this rank's rows in a forward pass: float32 [N, E], for N sequences. */
   add(counts: Tensor): void {
     const options = { shape: [this.#numExperts], dtype: 'float32', device: this.#device } as const;
     this.#counts ??= Tensor.zeros(options);
     sumRows({ output: this.#counts, input: counts, accumulate: true });
   }
 
-  /** Returns the number of choices of each expert on this rank since the last call. */
+  /** Returns how often this rank's rows chose each expert since the last call. */
   take(): readonly number[] {
     if (this.#counts === undefined || !hasValues(this.#device)) {
       return new Array<number>(this.#numExperts).fill(0);
@@ -126,7 +126,7 @@ export class ScoredLoad implements PrecisionState {
     return counts;
   }
 
-  /** Sets the load for the next step from the choices of all ranks in this step. */
+  /** Sets the load for the next step from the expert assignments of all ranks in this step. */
   set(counts: readonly number[]): void {
     const sum = counts.reduce((total, count) => total + count, 0);
     if (sum === 0) return;

@@ -2,7 +2,7 @@ import type { ProcessGroup, Work } from '@mtl/comm';
 import { hasValues, type RouterScoreFunction, routerStatisticsForward, sumRows, Tensor } from '@mtl/kernels';
 
 interface RouterSumsOptions {
-  /** float32 [T, E]: row t belongs to sequence t % `numSequences`. */
+  /** float32 [T, E]. Row t belongs to sequence `t % numSequences`. */
   readonly logits: Tensor;
   readonly topK: number;
   readonly scoreFunction: RouterScoreFunction;
@@ -11,19 +11,20 @@ interface RouterSumsOptions {
 }
 
 /**
- * The sums from a single pass over the logits of a router, for each sequence and for all sequences. All sums
- * are views of one float32 vector, so that one all-reduce sums them over processes.
+ * Sums from a single pass over a router's logits, for each sequence and for all sequences. `counts`,
+ * `scoreSums` and `squares` are views of one float32 vector, so that a single all-reduce sums them over
+ * processes.
  */
 export class RouterSums {
   /** N */
   readonly numSequences: number;
-  /** [N, E]: how many rows of a sequence would choose each expert by score. */
+  /** [N, E]: for each sequence, how many of its rows would choose each expert by score. */
   readonly counts: Tensor;
-  /** [N, E]: the sums of scores over the rows of each sequence. */
+  /** [N, E]: for each sequence, the sum of each expert's scores over its rows. */
   readonly scoreSums: Tensor;
-  /** [N]: the sums over rows of the squared log-sum-exp of the logits. */
+  /** [N]: for each sequence, the sum over its rows of the logits' squared log-sum-exp. */
   readonly squares: Tensor;
-  /** [N]: the sums of the entropies of scores, in nats, for only this process's rows. */
+  /** [N]: for each sequence, the sum of the scores' entropies in nats. Covers only this process's rows. */
   readonly entropies: Tensor;
   /** [1, E]: sums over all sequences. */
   readonly totalCounts: Tensor;
@@ -63,7 +64,7 @@ export class RouterSums {
     });
   }
 
-  /** Starts the all-reduce of the sums over processes; `finish` waits for it. */
+  /** Starts to sum over processes with an all-reduce; `finish` waits for it. */
   reduce(group: ProcessGroup): void {
     this.#work = group.allReduce(this.#all);
   }
@@ -91,8 +92,8 @@ export class RouterSums {
 }
 
 /**
- * Sets `total` to the sum of the rows of `input`. The first dimension of `input` is the number of rows, and
- * each row has the size of `total`.
+ * Sets `total` to the sum of the rows in `input`. The first dimension of `input` counts the rows. Each row
+ * has the size of `total`.
  */
 function addRows(total: Tensor, input: Tensor): void {
   using rows = input.reshape([input.dim(0), total.size]);
@@ -101,18 +102,17 @@ function addRows(total: Tensor, input: Tensor): void {
 }
 
 /**
- * Measures how undecided a router is: the entropy of its scores. The entropy is ln E if all experts have
- * equal scores, and 0 if a single expert has the entire score. Entropies are added only while `isWatched` is
- * true.
+ * Measures how undecided a router is: the entropy of its scores. It is ln E if all experts have equal scores,
+ * and 0 if a single expert has the entire score. Entropies are added only while `isWatched` is true.
  */
 export class RouterEntropy {
   /** True while entropies are added. */
   isWatched = false;
-  /** float32 [1]: the sum of the entropies so far. */
+  /** float32 [1]: the sum of the entropies since the last call of `take`. */
   #sum: Tensor | undefined;
   #numRows = 0;
 
-  /** Adds the entropy sums of a pass over `numRows` rows, float32 [N]. */
+  /** Adds the entropy sums, float32 [N], of a forward pass over `numRows` rows. */
   add(entropies: Tensor, numRows: number): void {
     this.#sum ??= Tensor.zeros({ shape: [1], dtype: 'float32', device: entropies.device });
     using column = entropies.reshape([entropies.size, 1]);
@@ -120,13 +120,13 @@ export class RouterEntropy {
     this.#numRows += numRows;
   }
 
-  /** Computes and adds the entropies of rows of logits, float32 [T, E]. */
+  /** Computes the entropies for rows of logits, float32 [T, E], and adds them. */
   addLogits(logits: Tensor, options: Omit<RouterSumsOptions, 'logits' | 'numSequences'>): void {
     using sums = new RouterSums({ ...options, logits, numSequences: 1 });
     this.add(sums.entropies, logits.dim(0));
   }
 
-  /** Returns the sum of entropies since the last call, in nats, and the number of rows. */
+  /** Returns the sum of the entropies since the last call, in nats, and how many rows it covers. */
   take(): { readonly sum: number; readonly numRows: number } {
     if (this.#sum === undefined || !hasValues(this.#sum.device)) return { sum: 0, numRows: 0 };
     const taken = { sum: this.#sum.item(), numRows: this.#numRows };

@@ -1,27 +1,30 @@
 import type { Tensor } from '@mtl/kernels';
 
-/** The choice of a router in a training forward pass. The router still owns the tensors. */
+/** A router's expert assignment in a training forward pass. The router keeps the ownership of the tensors. */
 interface ObservedChoice {
   /** The name of the router. */
   readonly router: string;
-  /** int32 [T, k]: the experts of the rows that this process routes. */
+  /** int32 [T, k]: the chosen experts for each row that this process routes. */
   readonly experts: Tensor;
   /** float32 [T, E] */
   readonly logits: Tensor;
-  /** int64 [B]: the global numbers of the samples; row t belongs to sample t % B. */
+  /** int64 [B]: the global sample indices. Row t belongs to sample `t % B`. */
   readonly samples: Tensor;
-  /** The indices in [S, B] of the rows of this rank and its tensor-parallel ranks; undefined: all rows. */
+  /**
+   * The indices in [S, B] of the rows that this rank shares with its tensor-parallel ranks. Undefined means
+   * all rows.
+   */
   readonly indices: Int32Array | undefined;
 }
 
-/** The properties of an observed choice that the router provides. */
+/** The properties of an `ObservedChoice` that the router itself provides. */
 export type Choice = Omit<ObservedChoice, 'samples' | 'indices'>;
 
 export type RoutingObserver = (choice: ObservedChoice) => void;
 
 /**
- * The state of a stage's routers for a micro-batch: a flag for counting loads, and the experts chosen in the
- * forward pass, which recomputed layers use again.
+ * The state of a stage's routers for one micro-batch: a flag for counting loads, and the experts chosen in
+ * the forward pass, which layers use again when they are recomputed.
  */
 export class RoutingOfMicroBatch {
   readonly #isTraining: boolean;
@@ -34,7 +37,7 @@ export class RoutingOfMicroBatch {
     observe = () => {},
   }: {
     readonly training: boolean;
-    /** This function is called with each choice in the forward pass. Default: none. */
+    /** Called with each expert assignment in a training forward pass. By default, nothing is called. */
     readonly observe?: ((choice: Choice) => void) | undefined;
   }) {
     this.#isTraining = training;
@@ -42,14 +45,14 @@ export class RoutingOfMicroBatch {
   }
 
   /**
-   * True if the routed rows count in the loads of experts. This is the case only in the forward pass of
-   * training, so that recomputation does not count rows twice.
+   * True if routed rows count in the experts' loads. This holds only in the forward pass of training, because
+   * recomputation must not count rows twice.
    */
   get countsLoads(): boolean {
     return this.#isTraining && this.#isForward;
   }
 
-  /** Keeps the choice of a router for recomputation. The caller still owns the choice. */
+  /** Keeps a router's expert assignment for recomputation. The caller keeps the ownership of `choice`. */
   keep(choice: Choice): void {
     if (!this.countsLoads) return;
     const { router, experts } = choice;
@@ -58,7 +61,7 @@ export class RoutingOfMicroBatch {
     this.#observe(choice);
   }
 
-  /** Returns the experts that a router chose in the forward pass; undefined during the forward pass. */
+  /** Returns the experts that `router` chose in the forward pass, or undefined during the forward pass. */
   chosen(router: string): Tensor | undefined {
     return this.#isForward ? undefined : this.#kept.get(router);
   }

@@ -21,22 +21,22 @@ import type { ExpertsSpecification } from '../experts/experts-specification.js';
 import { MixtureOfExperts } from '../experts/mixture-of-experts.js';
 
 /**
- * A registry of the kinds of a model component, such as norms or attentions: this package's kinds and kinds
- * that callers register. The `kind` in a specification selects the factory.
+ * The registered kinds of one model component, for example norms or attentions. Some kinds are built in, and
+ * callers may register more. The `kind` in a specification selects the factory.
  */
 export class KindRegistry<Options extends { readonly specification: { readonly kind: string } }, Part> {
   readonly #what: string;
   readonly #factories: Map<string, (options: Options) => Part>;
 
-  /** @param what the name of the component in errors, for example `norm` */
+  /** @param what the name of the component in error messages, for example `norm` */
   constructor(what: string, builtIn: Readonly<Record<string, (options: Options) => Part>>) {
     this.#what = what;
     this.#factories = new Map(Object.entries(builtIn));
   }
 
   /**
-   * Adds a kind. The factory receives the specification from the model. The type of the factory's options
-   * declares the additional fields of this kind.
+   * Adds a kind. `factory` receives the specification from the model. The type of its options declares this
+   * kind's additional fields.
    *
    * @throws UsageError MTL_BLOCK_KIND if the kind is already registered
    */
@@ -48,12 +48,12 @@ export class KindRegistry<Options extends { readonly specification: { readonly k
         details: { kind },
       });
     }
-    // the cast is safe because every specification of this kind has the fields that its factory reads
+    // the cast is safe, because every specification of this kind has the fields that its factory reads
     this.#factories.set(kind, factory as unknown as (options: Options) => Part);
   }
 
   /**
-   * Builds a component of the specification's kind.
+   * Builds a component whose kind is in the specification.
    *
    * @throws ConfigurationError MTL_BLOCK_KIND if the kind is not registered
    */
@@ -69,32 +69,35 @@ export class KindRegistry<Options extends { readonly specification: { readonly k
   }
 }
 
-/** Norms by kind: `layer-norm`, `rms-norm` and registered kinds. */
+/** The norms by kind: `layer-norm`, `rms-norm` and registered kinds. */
 export const norms = new KindRegistry<NormOptions, Norm>('norm', {
   'layer-norm': (options) => new LayerNorm(options),
   'rms-norm': (options) => new RmsNorm(options),
 });
 
 /**
- * Returns the specification of a layer's attention; undefined for architectures that this function does not
- * describe.
+ * Returns the specification of a layer's attention, or undefined if the function does not know the
+ * architecture.
  */
 export type DescribeAttention = (model: ModelOfBlocks, layer: number) => AttentionSpecification | undefined;
 
-/** The registry of attentions, and the functions that choose the kind of attention of a model's layers. */
+/**
+ * The registry of attentions. It also has functions that choose the kind of attention for each layer of a
+ * model.
+ */
 class AttentionKinds extends KindRegistry<SublayerOptions<AttentionSpecification>, Sublayer> {
   readonly #descriptions: DescribeAttention[] = [];
 
   /**
-   * Adds a function that describes the attention of some models. Functions added later are asked first; the
-   * first result determines the attention of a layer.
+   * Adds a function that describes the attention of some models. Later functions are called before earlier
+   * functions. The first result that is not undefined determines a layer's attention.
    */
   describe(description: DescribeAttention): void {
     this.#descriptions.unshift(description);
   }
 
   /**
-   * Returns the specification of a layer's attention. `layer`: the global index.
+   * Returns the specification of attention in the layer with global index `layer`.
    *
    * @throws ConfigurationError MTL_ATTENTION_HEADS if the hidden size is not divisible by the number of heads
    */
@@ -113,14 +116,14 @@ export const attentions = new AttentionKinds('attention', {
 });
 
 /**
- * Feed-forward networks by kind: `gelu`, `swiglu`, `squared-relu`, `clamped-glu`, `mixture-of-experts` and
- * registered kinds.
+ * The feed-forward networks by kind: `gelu`, `swiglu`, `squared-relu`, `clamped-glu`, `mixture-of-experts`
+ * and registered kinds.
  */
 export const feedForwards = new KindRegistry<SublayerOptions<FeedForwardSpecification>, Sublayer>(
   'feed-forward network',
   {
     gelu: (options) => {
-      // the cast is safe because specifications of this kind have these fields
+      // the cast is safe, because specifications of this kind have these fields
       const { geluKind } = options.specification as GeluFeedForwardSpecification;
       return new ActivatedFeedForward(options, geluActivation(geluKind));
     },

@@ -15,11 +15,12 @@ import type {
 import type { ExpertVariants } from '../experts/experts-specification.js';
 import { attentions } from './block-kinds.js';
 
-/** The position of norms: before each sublayer (`pre`), or after its residual sum (`post`). */
+/** Where the norms are: before each sublayer (`pre`), or after its residual sum (`post`). */
 export type LayerNormPlacement = 'pre' | 'post';
 
 /**
- * The components of a model's blocks. Their kinds are registered in `norms`, `attentions` and `feedForwards`.
+ * The components of a model's blocks. The registries `norms`, `attentions` and `feedForwards` contain their
+ * kinds.
  */
 export interface BlockSpecification {
   /** H */
@@ -28,17 +29,17 @@ export interface BlockSpecification {
   readonly normPlacement: LayerNormPlacement;
   readonly attention: AttentionSpecification;
   readonly feedForward: FeedForwardSpecification;
-  /** The probability with which hidden states are dropped before they are added to the residual. */
+  /** The probability that a hidden state is dropped before it is added to the residual. */
   readonly hiddenDropout: number;
   readonly initialization: BlockInitialization;
 }
 
-/** Returns the specification of a layer, by its global index. */
+/** Returns the specification for the layer with global index `layer`. */
 export type BlockOfLayer = (layer: number) => BlockSpecification;
 
 /**
- * Returns a function from layer indices to specifications, given either a single specification for all
- * layers, or such a function.
+ * Returns a function from layer indices to specifications. `block` is either such a function or a single
+ * specification for all layers.
  *
  * @throws ConfigurationError `MTL_BLOCK_KIND` for layers that do not fit together: different hidden sizes or
  *   norm placements
@@ -62,9 +63,10 @@ export function blockOfLayer(
 }
 
 /**
- * Checks that a model without a causal mask has no sliding windows, which cover only tokens before a query.
+ * Checks that a model without a causal mask has no sliding windows, because these cover only tokens before a
+ * query.
  *
- * @throws ConfigurationError `MTL_BLOCK_KIND` for a layer that has a window
+ * @throws ConfigurationError `MTL_BLOCK_KIND` if a layer has a window
  */
 export function expectNoWindows(block: BlockOfLayer, { numLayers }: { readonly numLayers: number }): void {
   for (let layer = 0; layer < numLayers; layer++) {
@@ -79,10 +81,10 @@ export function expectNoWindows(block: BlockOfLayer, { numLayers }: { readonly n
 }
 
 /**
- * Returns the block of a layer. `layer`: the global index. The default is the block of GPT-2 and BERT: layer
- * norms, self-attention and a feed-forward network with GELU, all with biases. The properties of the model
- * replace these components; rotary position embeddings are part of attention (Llama, Touvron et al. 2023;
- * RoFormer, Su et al. 2021).
+ * Returns the block for the layer with global index `layer`. If the model sets no other properties, this is
+ * the block of GPT-2 and BERT: layer norms, self-attention and a feed-forward network with GELU, all with
+ * biases. The model's properties replace these components. Rotary position embeddings are part of attention
+ * (see Llama, Touvron et al. 2023; RoFormer, Su et al. 2021).
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS if the hidden size is not divisible by the number of heads
  */
@@ -102,7 +104,8 @@ export function transformerBlockSpecification(
     hiddenDropout,
     initialization: {
       standardDeviation: initMethodStd,
-      // weights whose output is added to the residual have a smaller initial deviation, as in Megatron-LM
+      // weights whose output is added to the residual have a smaller initial standard deviation, as in
+      // Megatron-LM
       residualStandardDeviation: initMethodStd / Math.sqrt(2 * numLayers),
     },
   };
@@ -137,19 +140,19 @@ function specifyFeedForward(
 export interface ModelBlocksOptions {
   /** Global index of the layer. */
   readonly layer: number;
-  /** The block that the configuration of the model describes. */
+  /** The block that the model's configuration describes. */
   readonly standard: BlockSpecification;
   readonly model: TransformerConfiguration;
 }
 
-/** Returns the block of a layer. It replaces the block in the configuration. */
+/** Returns the block for a layer. It replaces the block that the configuration describes. */
 export type ModelBlocks = (options: ModelBlocksOptions) => BlockSpecification;
 
 const registered = new Map<string, ModelBlocks>();
 
 /**
- * Registers a function that returns the blocks of models whose configuration has `modelBlocks: name`; a new
- * function replaces an earlier function with the same name. To register new kinds of components, use `norms`,
+ * Registers a function that returns the blocks for models whose configuration has `modelBlocks: name`. It
+ * replaces an earlier function with the same name. To register new kinds of components, use `norms`,
  * `attentions` and `feedForwards`.
  */
 export function registerModelBlocks(name: string, blocks: ModelBlocks): void {
@@ -157,8 +160,8 @@ export function registerModelBlocks(name: string, blocks: ModelBlocks): void {
 }
 
 /**
- * Returns the blocks of a model: the standard blocks, or the results of the registered function that the
- * configuration names.
+ * Returns a model's blocks. If the configuration has no `modelBlocks`, they are the standard blocks.
+ * Otherwise, they are the results of the function registered under this name.
  *
  * @throws ConfigurationError MTL_BLOCK_KIND if the function is not registered
  */

@@ -9,38 +9,41 @@ import type { LayerLosses } from '../blocks/stage-losses.js';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 
 /**
- * The size of a micro-batch on the host. A model extends this type if the number of its activation rows
- * (`activationRows`) depends on more values.
+ * The size of a micro-batch on the host. A model whose `activationRows` depends on more values extends this
+ * type.
  */
 export interface BatchSize {
   readonly batchSize: number;
   readonly sequenceLength: number;
 }
 
-/** The device fields that the micro-batches of all models have. */
+/** The device fields that the micro-batches of all models have in common. */
 export interface DeviceSamples {
-  /** int64 [B]: global sample numbers, which random masks depend on. */
+  /** int64 [B]: the global sample indices. Random masks depend on them. */
   readonly samples: Variable;
   readonly rows: RowCoordinates;
-  /** This rank's rows, and the keys that their queries can attend to. */
+  /** This rank's rows. They include the keys that the rows' queries can attend to. */
   readonly ownRows: OwnRows;
-  /** Text that distinguishes passes over micro-batches of equal shapes: see `LoadedBatch`. */
+  /**
+   * A string that distinguishes forward and backward passes over micro-batches of equal shapes (see
+   * `LoadedBatch`).
+   */
   readonly variant?: string | undefined;
   release(): void;
 }
 
-/** The values of a micro-batch that layers need. */
+/** The micro-batch values that the layers need. */
 export interface StageCall<OnDevice extends DeviceSamples> {
   readonly batch: OnDevice;
   readonly positions: Positions;
   readonly training: boolean;
-  /** Collects the losses of layers; default: layers have no losses. */
+  /** Collects the layers' losses. Undefined if the layers have no losses. */
   readonly layerLosses?: LayerLosses | undefined;
-  /** The state that routers keep for the micro-batch. */
+  /** The state that routers keep for this micro-batch. */
   readonly routing?: RoutingOfMicroBatch | undefined;
 }
 
-/** A batch to copy to the device, and the options of the copy. */
+/** A batch to copy to the device, and the options for the copy. */
 export interface ToDevice<Batch> {
   readonly batch: Batch;
   readonly lossFactors: LossFactors;
@@ -60,7 +63,7 @@ export interface LoadedMicroBatch<OnDevice> extends LoadedBatch {
 }
 
 /**
- * Returns the values that the first or the last stage needs of a micro-batch.
+ * Returns `values`, which the first or the last stage needs from a micro-batch.
  * @throws UsageError MTL_STAGE if the stage got only an outline (a batch without tokens)
  */
 export function neededTokens<Values>(values: Values | undefined): Values {

@@ -13,14 +13,14 @@ import type { BlockSpecification } from './block-specification.js';
 interface TransformerBlockOptions {
   /** Global index of the layer. */
   readonly layer: number;
-  /** The prefix of layer names, as in Megatron-Core. Default `decoder`. */
+  /** The prefix for layer names, as in Megatron-Core. The default is `decoder`. */
   readonly stack?: 'decoder' | 'encoder' | undefined;
   readonly specification: BlockSpecification;
   /** Makes the linear layers of its sublayers. */
   readonly factory: LayerFactory;
 }
 
-/** A sublayer with its norm, dropout and residual sum. */
+/** A sublayer together with its norm and its dropout before the residual sum. */
 interface Residual {
   readonly norm: Norm;
   readonly sublayer: Sublayer;
@@ -28,15 +28,16 @@ interface Residual {
 }
 
 /**
- * A transformer layer: two sublayers, each with norm, dropout and residual sum. `pre`: x +
- * attention(norm(x)), then x + feedForward(norm(x)) (GPT-2; for BERT this is Megatron's rearrangement,
- * Shoeybi et al. 2019, figure 7b). `post`: norm(x + attention(x)), then norm(x + feedForward(x)) (the
- * original order, figure 7a). Parameters have Megatron-Core's names. Norms after a sublayer have other names,
- * so that weights cannot be loaded into a model with the other placement.
+ * A transformer layer: two sublayers, each with norm, dropout and residual sum. `pre` computes `x +
+ * attention(norm(x))`, then `x + feedForward(norm(x))`, as in GPT-2; for BERT this is Megatron's
+ * rearrangement (see Shoeybi et al. 2019, figure 7b). `post` computes `norm(x + attention(x))`, then `norm(x
+ * + feedForward(x))`, which is the original order (see figure 7a). Parameters have Megatron-Core's names.
+ * Norms have different names after a sublayer than before it, so weights cannot be loaded into a model with a
+ * different norm placement.
  */
 export class TransformerBlock {
   readonly specification: BlockSpecification;
-  /** The parameters in the order of use in forward. */
+  /** The parameters in the order in which `forward` uses them. */
   readonly parameters: readonly Parameter[];
   /** Low-rank adapters, whose factors are among `parameters`. */
   readonly adapters: LayerFactory['adapters'];
@@ -45,16 +46,16 @@ export class TransformerBlock {
   readonly losses: readonly string[];
   /** The row coordinates that the sublayers read. */
   readonly reads: readonly RowCoordinate[];
-  /** Counts the rows of each expert. There is an entry for each sublayer with experts. */
+  /** Counts the rows for each expert. The array has one entry per sublayer with experts. */
   readonly expertLoads: readonly ExpertLoad[];
-  /** The highest scores of the heads. There is an entry for each attention. */
+  /** The highest score of each head. The array has one entry per attention. */
   readonly headScores: readonly HeadScores[];
   readonly #isPost: boolean;
   readonly #residuals: readonly Residual[];
 
   /**
-   * @throws ConfigurationError MTL_BLOCK_KIND for a kind that is not registered; MTL_TENSOR_PARALLEL_SIZE
-   *   when heads or feed-forward features cannot be sharded evenly
+   * @throws ConfigurationError MTL_BLOCK_KIND if a kind is not registered; MTL_TENSOR_PARALLEL_SIZE if the
+   *   heads or the feed-forward features cannot be sharded evenly
    */
   constructor(options: TransformerBlockOptions) {
     const { layer, stack = 'decoder', specification, factory } = options;
@@ -94,8 +95,8 @@ export class TransformerBlock {
   }
 
   /**
-   * Computes [S, B, H] from [S, B, H], where S is this rank's shard of the sequence under sequence
-   * parallelism.
+   * Computes the layer's output. Input and output are [S, B, H]. Under sequence parallelism, S covers only
+   * this rank's shard of the sequence.
    */
   forward(tape: Tape, input: Variable, context: MicroBatchContext): Variable {
     return tape.scope(() =>
@@ -103,7 +104,7 @@ export class TransformerBlock {
     );
   }
 
-  /** Releases resources that the sublayers hold between passes. */
+  /** Releases the resources that sublayers keep between forward and backward passes. */
   dispose(): void {
     for (const { sublayer } of this.#residuals) sublayer.dispose?.();
   }
@@ -112,7 +113,7 @@ export class TransformerBlock {
     this.dispose();
   }
 
-  /** Applies a sublayer with dropout and residual sum, and its norm before or after. */
+  /** Applies a sublayer, including dropout and residual sum. Its norm is applied before or after. */
   #add(
     tape: Tape,
     residual: Variable,

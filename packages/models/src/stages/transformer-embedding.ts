@@ -11,21 +11,21 @@ interface TransformerEmbeddingOptions {
   /** [padded vocabulary, H], with sharded rows. */
   readonly wordEmbedding: Parameter;
   /**
-   * The learned tables whose rows are added to the token embeddings, as numbers of rows by parameter name
-   * (for example `position_embeddings`). `forward` receives ids in the same order.
+   * The learned tables whose rows are added to the token embeddings: for each parameter name (for example
+   * `position_embeddings`), how many rows the table has. `forward` receives ids in the same order.
    */
   readonly tables: Readonly<Record<string, number>>;
-  /** The norm of the sum; undefined: no norm. */
+  /** The norm that is applied to the sum of the embeddings. Undefined means no norm. */
   readonly norm: NormSpecification | undefined;
   readonly factory: LayerFactory;
 }
 
 /**
- * The embedding layer of a transformer: the sum of the embeddings of tokens and other ids, followed by an
+ * The embedding layer of a transformer. It adds the embeddings of tokens and of other ids, then applies an
  * optional norm.
  */
 export class TransformerEmbedding {
-  /** The parameters in the order of use in forward. */
+  /** The parameters in the order in which `forward` uses them. */
   readonly parameters: readonly Parameter[];
   readonly #model: TransformerConfiguration;
   readonly #wordEmbedding: Parameter;
@@ -55,10 +55,10 @@ export class TransformerEmbedding {
   }
 
   /**
-   * Returns [S, B, H], where S is this rank's shard under sequence parallelism.
+   * Computes [S, B, H]. Under sequence parallelism, S covers only this rank's shard.
    *
    * @param call.tokens int32 [S, B]: the tokens of all shards
-   * @param call.ids int32 [S, B] for each table: the ids of this rank's shard
+   * @param call.ids for each table, int32 [S, B]: the ids in this rank's shard
    */
   forward(
     tape: Tape,

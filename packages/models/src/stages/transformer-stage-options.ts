@@ -11,8 +11,8 @@ import type { BlockOfLayer, BlockSpecification } from './block-specification.js'
 export interface TransformerStageOptions<Model extends TransformerConfiguration> extends LayerFactoryOptions {
   readonly model: Model;
   /**
-   * The specification of all layers, or a function from layer indices to specifications. Default: the blocks
-   * that the model describes.
+   * One specification for all layers, or a function from layer indices to specifications. The default is the
+   * blocks that the model describes.
    */
   readonly block?: BlockSpecification | BlockOfLayer | undefined;
   readonly device: Device;
@@ -21,33 +21,36 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
   /** Seed of dropout masks. */
   readonly seed: number;
   /**
-   * The range of layers [start, end) of this stage. Default: all. The stage of the first layer has the
-   * embedding, and the stage of the last layer has the output head.
+   * This stage's range of layers [start, end), by default all layers. The stage with the first layer has the
+   * embedding, and the stage with the last layer has the output head.
    */
   readonly layers?: Slice;
   /**
-   * The word embedding, if the first and the last stage share it on the same process. Default: a new
-   * parameter. A tied last stage then has a separate copy.
+   * The word embedding that the first and the last stage share if they are on the same process. By default,
+   * the stage makes a new parameter, so a tied last stage has its own copy.
    */
   readonly wordEmbedding?: Parameter | undefined;
-  /** The position tables of this rank, shared by its stages. Default: this stage makes separate tables. */
+  /** This rank's position tables, shared by its stages. By default, this stage makes its own tables. */
   readonly positionTables?: PositionTables | undefined;
   readonly recomputation?: Recomputation;
-  /** The rows of micro-batches that this rank owns. Default: all. */
+  /** Determines which rows of micro-batches this rank owns, by default all. */
   readonly sequence?: SequencePartition | undefined;
 }
 
-/** The differences between the stages of GPT and BERT, except for heads and batches. */
+/** How the stages of GPT and BERT differ, apart from heads and batches. */
 export interface TransformerSpecification {
   /** Prefix of the names of layers. */
   readonly stack: 'decoder' | 'encoder';
   /** True if a query attends only to keys up to its own position. */
   readonly causal: boolean;
   readonly block: BlockSpecification | BlockOfLayer;
-  /** The learned tables of the embedding: see `TransformerEmbeddingOptions`. */
+  /** The learned tables in the embedding (see `TransformerEmbeddingOptions`). */
   readonly tables: Readonly<Record<string, number>>;
   /** True if the last stage also computes with the word embedding. */
   readonly isTied: boolean;
-  /** The input of the norm after the last layer: the complete sequence, or only the rows for the heads. */
+  /**
+   * The rows to which the norm after the last layer is applied: the complete sequence, or only the rows for
+   * the heads.
+   */
   readonly finalNormInput: 'sequence' | 'rows';
 }

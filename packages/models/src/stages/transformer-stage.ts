@@ -37,14 +37,14 @@ interface InFlightMicroBatch<OnDevice> {
   readonly tape: Tape;
   readonly loaded: LoadedMicroBatch<OnDevice>;
   readonly input: Variable | undefined;
-  /** The boundary activations, or on the last stage the result of `computeLosses`. */
+  /** The boundary activations or, on the last stage, the result of `computeLosses`. */
   readonly outputs: readonly Variable[];
 }
 
 /**
- * Consecutive layers of a transformer as a pipeline stage, which is the common code of GPT and BERT. A
- * subclass adds the computation before the layers (`embed`) and after the layers (`computeLosses`), and
- * defines the keys that a query can attend to.
+ * Consecutive layers of a transformer as a pipeline stage: the code that GPT and BERT have in common. A
+ * subclass adds the computation before the layers (`embed`) and after them (`computeLosses`), and determines
+ * which keys a query can attend to.
  */
 export abstract class TransformerStage<
   Batch extends BatchSize,
@@ -58,43 +58,49 @@ export abstract class TransformerStage<
   readonly model: Model;
   readonly device: Device;
   readonly dtype: DType;
-  /** The parameters in the order of use in forward. */
+  /** The parameters in the order in which `forward` uses them. */
   abstract readonly parameters: readonly Parameter[];
   readonly blocks: readonly TransformerBlock[];
   /**
-   * The word embedding, on the first stage, and on the last stage if the output head is tied to the
-   * embedding.
+   * The word embedding. Only the first stage has it, and also the last stage if the output head is tied to
+   * the embedding.
    */
   readonly wordEmbedding: Parameter | undefined;
   /** Makes this process's shards of layers. */
   readonly factory: LayerFactory;
-  /** The position tables that the layers read, on the device. */
+  /** The device's position tables, which the layers read. */
   readonly positionTables: PositionTables;
-  /** Receives the choices of the layers' routers in training forward passes. Default: not called. */
+  /**
+   * Called with the expert assignments of the layers' routers in training forward passes. If it is undefined,
+   * the assignments are not observed.
+   */
   observeRouting: RoutingObserver | undefined;
-  /** The names of the losses that the layers compute (`Sublayer.losses`). */
+  /** The names of the losses that the layers compute (see `Sublayer.losses`). */
   readonly layerLosses: ReadonlySet<string>;
-  /** The specifications of all layers of the model, not only of this stage. */
+  /** The specifications for all layers of the model, including the layers of other stages. */
   protected readonly blockOfLayer: BlockOfLayer;
-  /** The parameters of the embedding, the layers and the final norm, in the order of use in forward. */
+  /**
+   * The parameters of the embedding, the layers and the final norm, in the order in which `forward` uses
+   * them.
+   */
   protected readonly bodyParameters: readonly Parameter[];
   readonly #embedding: TransformerEmbedding | undefined;
-  /** The norm after the last layer; undefined if norms come after sublayers. */
+  /** The norm after the last layer. Undefined before the last stage, and if norms come after sublayers. */
   readonly #finalNorm: Norm | undefined;
   readonly #isTied: boolean;
   #stageUnits: StageUnits | undefined;
   readonly #seed: number;
   readonly #recomputation: Recomputation;
-  /** The partition that determines which rows of a micro-batch this rank owns. */
+  /** Determines which rows of a micro-batch this rank owns. */
   readonly sequence: SequencePartition;
   readonly #causal: boolean;
   readonly #inFlight = new Map<number, InFlightMicroBatch<OnDevice>>();
   readonly #losses = new Map<number, readonly StageLoss[]>();
 
   /**
-   * @throws ConfigurationError MTL_BLOCK_KIND for a kind that is not registered, and for an attention window
-   *   without a causal mask; MTL_TENSOR_PARALLEL_SIZE if heads, feed-forward features or the padded
-   *   vocabulary cannot be sharded evenly
+   * @throws ConfigurationError MTL_BLOCK_KIND if a kind is not registered, or if attention has a window but
+   *   no causal mask; MTL_TENSOR_PARALLEL_SIZE if heads, feed-forward features or the padded vocabulary
+   *   cannot be sharded evenly
    */
   constructor(options: TransformerStageOptions<Model>, specification: TransformerSpecification) {
     const { model, layers = { start: 0, end: model.numLayers } } = options;
@@ -131,8 +137,8 @@ export abstract class TransformerStage<
   }
 
   /**
-   * The groups of parameters that are used together, in the order of forward: the embedding, each layer, and
-   * the head. Parameter stores that keep only shards gather one group at a time. A tied word embedding is in
+   * Groups of parameters that are used together: the embedding, each layer, and the head, in the order of
+   * `forward`. Parameter stores that keep only shards gather one group at a time. A tied word embedding is in
    * two groups.
    */
   get units(): readonly ParameterUnit[] {
@@ -145,12 +151,12 @@ export abstract class TransformerStage<
     return sumOfCosts(this.blocks.map(({ matmuls }) => matmuls));
   }
 
-  /** Counts the rows of each expert. There is an entry for each layer with experts. */
+  /** Counts the rows for each expert. The array has one entry per layer with experts. */
   get expertLoads(): readonly ExpertLoad[] {
     return this.blocks.flatMap(({ expertLoads }) => expertLoads);
   }
 
-  /** The highest scores of the heads. There is an entry for each attention. */
+  /** The highest score of each head. The array has one entry per attention. */
   get headScores(): readonly HeadScores[] {
     return this.blocks.flatMap(({ headScores }) => headScores);
   }
@@ -202,36 +208,36 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Copies a micro-batch to the device, together with the factors of its losses in the total loss. With
-   * `upload`, passes over micro-batches with equal shapes and equal `variant` differ only in the uploaded
-   * tensors.
+   * Copies a micro-batch to the device, together with its losses' factors in the total loss. With `upload`,
+   * forward and backward passes over micro-batches with equal shapes and equal `variant` differ only in the
+   * uploaded tensors.
    */
   protected abstract toDevice(call: ToDevice<Batch>, positions: Positions): OnDevice;
-  /** Returns the input of the first layer after dropout, [S, B, H] or this process's shard of it. */
+  /** Returns the first layer's input after dropout: [S, B, H] or this process's shard of it. */
   protected abstract embed(tape: Tape, call: StageCall<OnDevice>): Variable;
-  /** Returns the losses of the last layer's output. */
+  /** Computes the losses from the last layer's output. */
   protected abstract computeLosses(
     tape: Tape,
     hidden: Variable,
     call: StageCall<OnDevice>,
   ): Variable | readonly Variable[];
   /**
-   * Returns the losses that `computeLosses` computed, in new tensors or views; called after the input half of
-   * backward.
+   * Returns the losses that `computeLosses` computed, in new tensors or views. Called after an evaluation,
+   * and after the input half of the backward pass.
    */
   protected abstract namedLosses(losses: readonly Variable[], batch: OnDevice): readonly StageLoss[];
 
   /**
    * Returns the first two dimensions of activations: [S, B], or [T, 1] if samples are packed into T rows. The
-   * first dimension counts only this rank's rows.
+   * first dimension counts only the rows that this rank owns.
    */
   protected activationRows({ sequenceLength, batchSize }: Batch): readonly [rows: number, columns: number] {
     return [sequenceLength / numOwners(this.sequence), batchSize];
   }
 
   /**
-   * Returns [S, B, H], or [T, 1, H] for packed samples; under sequence parallelism the first dimension is
-   * divided by t.
+   * Returns [S, B, H], or [T, 1, H] for packed samples. Under sequence parallelism, the first dimension is
+   * divided by the tensor-parallel size.
    */
   boundaryShape(batch: Batch): readonly number[] {
     const [rows, columns] = this.activationRows(batch);
@@ -240,8 +246,9 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Copies a micro-batch to the device. Passes over micro-batches of equal shapes differ only in the copied
-   * tensors: random masks depend on sample numbers, which are among the tensors.
+   * Copies a micro-batch to the device. Forward and backward passes over micro-batches with equal shapes and
+   * equal `variant` differ only in the copied tensors. Random masks may also differ, because they depend on
+   * sample indices, which are copied too.
    */
   load(
     call: Pick<StageForward<Batch>, 'batch' | 'lossFactors'>,
@@ -263,7 +270,8 @@ export abstract class TransformerStage<
     if (this.isLast) return undefined;
     const [output] = started.outputs;
     const boundary = viewTensor(output!);
-    // backward needs only the identity of this variable, so its values are released after they have been sent
+    // the backward pass needs only the identity of this variable; the boundary view keeps the values until
+    // they have been sent
     output!.release();
     return boundary;
   }
@@ -290,7 +298,7 @@ export abstract class TransformerStage<
   takeLosses(microBatch: number): readonly StageLoss[] {
     const losses = this.#losses.get(microBatch);
     if (losses === undefined) {
-      // most stages between the first and the last compute no losses
+      // before the last stage, most stages compute no losses
       if (!this.isLast && this.layerLosses.size === 0) return [];
       throw new UsageError('MTL_STAGE', `micro-batch ${microBatch} has no losses to take`, {
         expected: 'a micro-batch after its backward or evaluation; its losses are taken once',
@@ -324,8 +332,8 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Releases the resources that passes share. The owner of the parameters disposes of the parameters. Call
-   * this function only between passes.
+   * Releases the resources that forward and backward passes share. Does not release parameters, because these
+   * belong to their owner. Must be called only between passes.
    */
   dispose(): void {
     this.positionTables.dispose();
@@ -333,7 +341,7 @@ export abstract class TransformerStage<
   }
   readonly [Symbol.dispose] = this.dispose;
 
-  /** Embeds tokens and the ids of further tables. The ids belong to the positions of this rank. */
+  /** Embeds tokens and the ids for the learned tables. The ids belong to this rank's positions. */
   protected embedIds(
     tape: Tape,
     {
@@ -345,12 +353,15 @@ export abstract class TransformerStage<
     return this.#embedding!.forward(tape, { tokens, ids, sharding: positions.sharding });
   }
 
-  /** Runs `body`, which computes with the parameters of the embedding; only on the first stage. */
+  /** Runs `body`, which computes with the embedding's parameters. Must be called only on the first stage. */
   protected withinEmbedding<T>(tape: Tape, body: () => T): T {
     return tape.within(this.#units.embedding!, body);
   }
 
-  /** Runs `body`, which computes with the parameters used after the layers; only on the last stage. */
+  /**
+   * Runs `body`, which computes with the parameters used after the layers. Must be called only on the last
+   * stage.
+   */
   withinHead<T>(tape: Tape, body: () => T): T {
     return tape.within(this.#units.head!, body);
   }
@@ -364,7 +375,7 @@ export abstract class TransformerStage<
     return new Set([...ofDropout, ...this.blocks.flatMap(({ reads }) => reads)]);
   }
 
-  /** Applies the layers of this stage, one after the other. */
+  /** Applies the layers of this stage, one after another. */
   protected applyBlocks(tape: Tape, input: Variable, call: StageCall<OnDevice>): Variable {
     return this.applyBlocksWith(tape, input, {
       context: this.#context(call),
@@ -384,12 +395,12 @@ export abstract class TransformerStage<
     return applyLayers(tape, input, layers, how.recomputation);
   }
 
-  /** Applies the final norm to the last layer's output, if norms come before sublayers. */
+  /** Applies the final norm to the last layer's output if norms come before sublayers. */
   protected normalized(tape: Tape, input: Variable): Variable {
     return this.#finalNorm === undefined ? input : this.#finalNorm.forward(tape, input);
   }
 
-  /** Applies hidden dropout if this call has any. */
+  /** Applies hidden dropout if there is dropout in this call. */
   protected dropped(
     tape: Tape,
     input: Variable,
@@ -400,8 +411,8 @@ export abstract class TransformerStage<
   }
 
   #makePositions(batch: Batch, { training }: { readonly training: boolean }): Positions {
-    // an evaluation of a complete model keeps no activations, so sharding the sequence would save no memory;
-    // without sharding, any length is valid
+    // an evaluation of a complete model keeps no activations, so sharding the sequence would save no memory.
+    // Without sharding, any length is valid
     const divides = training || !this.isFirst || !this.isLast;
     return this.factory.positions({ length: this.activationRows(batch)[0], divides });
   }
@@ -412,7 +423,7 @@ export abstract class TransformerStage<
     { training }: { training: boolean },
   ): InFlightMicroBatch<OnDevice> {
     const positions = this.#makePositions(call.batch, { training });
-    // `loaded` is the result of this stage's `load`, if the caller has called it
+    // `loaded` is the result of this stage's `load` if the caller has called it
     const loaded = (call.loaded as LoadedMicroBatch<OnDevice> | undefined) ?? this.#load(call, { training });
     const { batch, layerLosses, routing } = loaded;
     const stageCall = { batch, positions, training, layerLosses, routing };
@@ -556,11 +567,14 @@ function release({ tape, loaded, input, outputs }: InFlightMicroBatch<DeviceSamp
 interface StageUnits {
   readonly embedding: ParameterUnit | undefined;
   readonly blocks: readonly ParameterUnit[];
-  /** The parameters that are used after the layers. */
+  /** The parameters used after the layers. */
   readonly head: ParameterUnit | undefined;
 }
 
-/** Returns the units of a stage. The unit of the head consists of all parameters in no other unit. */
+/**
+ * Returns a stage's units. The head's unit consists of the tied parameters and all parameters outside the
+ * other units.
+ */
 function stageUnits({
   embedding,
   blocks,
@@ -572,7 +586,7 @@ function stageUnits({
   readonly blocks: readonly (readonly Parameter[])[];
   readonly hasHead: boolean;
   readonly all: readonly Parameter[];
-  /** The parameters of the embedding that the head also uses. */
+  /** The embedding's parameters that the head also uses. */
   readonly tied: readonly Parameter[];
 }): StageUnits {
   const before = new Set([...(embedding ?? []), ...blocks.flat()]);

@@ -15,18 +15,18 @@ interface VocabularyTableOptions {
   readonly model: TransformerConfiguration;
   readonly name: string;
   /**
-   * True if the first and the last pipeline stage are on different ranks and each holds a copy (a tied
-   * embedding).
+   * True if the first and the last pipeline stage are on different ranks and each has a copy of the table (a
+   * tied embedding).
    */
   readonly isOnFirstAndLastRank: boolean;
   readonly factory: LayerFactory;
 }
 
-/** The name of the word embedding, the table of tokens; a tied head uses the same table. */
+/** The name of the word embedding, which is the table of tokens. A tied head uses the same table. */
 export const wordEmbeddingName = 'embedding.word_embeddings.weight';
 
 /**
- * Returns a table [padded vocabulary, H] with sharded rows.
+ * Makes a table [padded vocabulary, H] whose rows are sharded.
  *
  * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the rows cannot be sharded evenly
  */
@@ -38,8 +38,7 @@ export function vocabularyTable(options: VocabularyTableOptions): Parameter {
     globalShape: [size, model.hiddenSize],
     slices: [entriesHere(model, factory), { start: 0, end: model.hiddenSize }],
     initialization: { kind: 'normal', standardDeviation: model.initMethodStd },
-    // 'ends' means that the first and the last stage each have a copy, so the gradients of a copy are partial
-    // sums
+    // 'ends' means that the first and the last stage each have a copy, so a copy's gradients are partial sums
     stages: isOnFirstAndLastRank ? 'ends' : 'one',
     isVocabularyTable: true,
   });
@@ -49,7 +48,7 @@ export function vocabularyTable(options: VocabularyTableOptions): Parameter {
 const entriesHere = (model: TransformerConfiguration, factory: LayerFactory): Slice =>
   factory.slice({ size: paddedVocabularySize(model), what: 'entries of the padded vocabulary' });
 
-/** Returns a bias of the logits, [padded vocabulary], initially zero, sharded like the table. */
+/** Makes a bias for the logits, [padded vocabulary], initially zero and sharded like the table. */
 export const vocabularyBias = (options: Omit<VocabularyTableOptions, 'isOnFirstAndLastRank'>): Parameter =>
   options.factory.sharded({
     name: options.name,
@@ -59,8 +58,8 @@ export const vocabularyBias = (options: Omit<VocabularyTableOptions, 'isOnFirstA
   });
 
 /**
- * Returns the sum of rows from the vocabulary's table and from other tables: see
- * `vocabularyParallelEmbedding`.
+ * Returns the sum of rows from the vocabulary's table and rows from other tables (see
+ * `vocabularyParallelEmbedding`).
  */
 export const vocabularyEmbedding = (
   tape: Tape,
@@ -68,7 +67,7 @@ export const vocabularyEmbedding = (
   tensorParallel: LayerSharding,
 ): Variable => vocabularyParallelEmbedding(tape, { ...lookup, tensorParallel });
 
-/** Returns the losses of all tokens: see `vocabularyParallelCrossEntropy`. */
+/** Returns the losses of all tokens (see `vocabularyParallelCrossEntropy`). */
 export const vocabularyLosses = (
   tape: Tape,
   operands: Omit<VocabularyParallelCrossEntropyOptions, 'tensorParallel'>,
@@ -82,9 +81,9 @@ interface VocabularyLogitsOptions {
   readonly weight: Parameter;
   /** [V], sharded like the weight */
   readonly bias?: Parameter | undefined;
-  /** c: logits x become c tanh(x / c). Default: no cap. */
+  /** The soft cap c: a logit x becomes `c * tanh(x / c)`. Default: no soft cap. */
   readonly softCap?: number | undefined;
-  /** The number of real entries; padded entries are omitted. */
+  /** The vocabulary size without padding. The logits of padded entries are omitted. */
   readonly vocabularySize: number;
   readonly sharding: LayerSharding;
 }
@@ -96,7 +95,7 @@ interface VocabularyLogitsOptions {
 export function vocabularyLogits(options: VocabularyLogitsOptions): Float32Array {
   const { input, weight, vocabularySize, sharding } = options;
   const numRows = input.dim(0);
-  // every process must contribute the same number of columns to the all-gather, including padding
+  // every process must contribute the same number of columns to the all-gather, so padding is included
   const numColumns = sharding === undefined ? vocabularySize : weight.shape[0]!;
   return tidy(() => {
     const logits = Tensor.empty({ shape: [numRows, numColumns], dtype: 'float32', device: input.device });
@@ -107,9 +106,9 @@ export function vocabularyLogits(options: VocabularyLogitsOptions): Float32Array
 }
 
 /**
- * Computes the logits of this process's entries into a tensor on the device.
+ * Computes the logits of this process's vocabulary entries into a tensor on the device.
  *
- * @param options.logits float32 [n, entries], of the first entries in the weight
+ * @param options.logits float32 [n, entries], for the first entries in the weight
  */
 export function computeVocabularyLogits({
   logits,
@@ -136,7 +135,10 @@ export function computeVocabularyLogits({
   scale({ output: logits, input: logits, factor: softCap });
 }
 
-/** All-gathers logits [n, V / t] to [n, vocabularySize], with the same bits on every process. */
+/**
+ * All-gathers logits [n, V / t] to [n, vocabularySize], where V is the padded vocabulary size and t the
+ * tensor-parallel size. Every process gets the same bits.
+ */
 function gathered(
   part: Tensor,
   { group, vocabularySize }: { group: ProcessGroup; vocabularySize: number },

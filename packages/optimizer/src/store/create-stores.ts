@@ -7,8 +7,8 @@ import { zero1 } from './zero1-store.js';
 import { zero2 } from './zero2-store.js';
 
 /**
- * The kinds of stores by name. The kind that shards the least is first. Flags, runs, dry runs, plans and
- * searches derive their choices from this list.
+ * All kinds of stores by name, beginning with the kind that shards the least. Flags, runs, dry runs, plans
+ * and searches derive their choices from this list.
  */
 export const stores = { replicated, zero1, zero2, fullySharded } as const satisfies Readonly<
   Record<string, ListedStore>
@@ -19,26 +19,29 @@ export type StoreName = keyof typeof stores;
 /** Megatron-LM's names of the stores. */
 export type ShardingStrategy = (typeof stores)[StoreName]['shardingStrategy'];
 
-/** Megatron-LM's names of the stores, in their order. */
+/** Megatron-LM's names for the stores, in the same order as `stores`. */
 export const shardingStrategies = Object.values(stores).map(
   ({ shardingStrategy }) => shardingStrategy,
 ) as readonly ShardingStrategy[];
 
-/** Returns the store with a name of Megatron-LM. */
+/** Returns the store that has this name in Megatron-LM. */
 export const storeOfStrategy = (strategy: ShardingStrategy): ListedStore =>
   Object.values(stores).find(({ shardingStrategy }) => shardingStrategy === strategy)!;
 
 export interface CreateStoresOptions extends Omit<StoreOptions, 'group'> {
-  /** The seed of the initial values (`ParameterStore.initialize`). Default: all values are zero. */
+  /**
+   * The seed for the initial values (see `ParameterStore.initialize`). If it is undefined, all values are
+   * zero.
+   */
   readonly seed?: number | undefined;
   /** The kind of the stores. Default `replicated`. */
   readonly kind?: StoreName | StoreKind | undefined;
-  /** The process groups of this rank. Default: only this process. */
+  /** The process groups of this rank. By default, there is only this process. */
   readonly groups?: ParallelGroups | undefined;
 }
 
 /**
- * Creates the stores for a model's parameters: one for each domain. A domain is a set of parameters whose
+ * Creates the stores for a model's parameters, one per domain. A domain is a set of parameters whose
  * gradients are summed over the same processes.
  */
 export function createStores(
@@ -48,7 +51,7 @@ export function createStores(
   const chosen: StoreKind = typeof kind === 'string' ? stores[kind] : kind;
   return listDomains(parameters).map(({ view, parameters: ofDomain }) => {
     const group = reductionGroup(groups, view);
-    // a single rank has nothing to gather, so its values stay in memory
+    // a single rank cannot gather anything, so its values stay in memory
     const isAlone = group === undefined || group.size === 1;
     const { create } = chosen.releasesValues && isAlone ? stores.replicated : chosen;
     const store = create(ofDomain, { ...options, group });

@@ -8,17 +8,17 @@ import type { SharedGradients, StoredGradients } from './stored-gradients.js';
 interface FlatGradientsOptions {
   readonly device: Device;
   readonly dtype: 'float32' | 'bfloat16';
-  /** The processes over which gradients are summed; undefined for this process alone. */
+  /** The processes over which gradients are summed. Undefined if there is only this process. */
   readonly group: ProcessGroup | undefined;
-  /** True if a rank needs only the sums of its slice of every bucket. */
+  /** True if a rank needs the sums only for its slice of every bucket. */
   readonly isDivided: boolean;
   /** See `StoreOptions.chunks`. */
   readonly chunks: ReadonlyMap<number, readonly Parameter[]> | undefined;
 }
 
 /**
- * Main gradients of all parameters in one flat buffer, which stays in memory. They are reduced once in a
- * step, in contiguous buckets: all-reduced, or reduce-scattered to the ranks that update slices.
+ * The main gradients of all parameters in one flat buffer, which stays in memory. They are reduced once per
+ * step, in contiguous buckets: either all-reduced, or reduce-scattered to the ranks that update slices.
  */
 export class FlatGradients implements StoredGradients {
   readonly #layout: FlatLayout;
@@ -64,7 +64,7 @@ export class FlatGradients implements StoredGradients {
     else this.#queue.finish();
   }
 
-  /** Starts to gather all buckets with the parameters, if ranks have written only their slices. */
+  /** Starts to gather all buckets that contain `parameters`, if each rank has written only its slices. */
   share(parameters: readonly Parameter[]): SharedGradients {
     const { group, isDivided } = this.#options;
     const wanted = new Set(parameters);

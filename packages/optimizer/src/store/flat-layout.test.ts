@@ -35,7 +35,7 @@ describe('flatLayout', () => {
           );
           for (const slice of slices) expect(slice.start % 64).toBe(0);
           expect(slices.at(-1)!.end).toBe(bucket.end);
-          // the bucket is full, but would not be full without its first parameter
+          // the bucket is full, but would not be without its first parameter
           const [, ...rest] = bucket.ranges.map((range) => range.end - range.start);
           expect(rest.reduce((sum, each) => sum + each, 0)).toBeLessThan(layoutOptions.bucketSize);
         }

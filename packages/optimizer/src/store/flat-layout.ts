@@ -6,7 +6,7 @@ export interface FlatRange {
   readonly end: number;
 }
 
-/** The place of a parameter in the flat buffers, in elements. */
+/** Where a parameter is in the flat buffers, in elements. */
 export interface ParameterRange extends FlatRange {
   readonly parameter: Parameter;
 }
@@ -19,17 +19,19 @@ export interface Bucket extends FlatRange {
 export interface FlatLayout {
   readonly ranges: readonly ParameterRange[];
   /**
-   * The buckets in the order in which gradients become ready, beginning with the last parameters. Together
-   * they cover the buffers.
+   * The buckets in the order in which their gradients become ready, beginning with the last parameters.
+   * Together they cover the buffers.
    */
   readonly buckets: readonly Bucket[];
   readonly size: number;
 }
 
 interface FlatLayoutOptions {
-  /** A bucket is closed when it has this number of elements. */
+  /** A bucket is closed once it has this many elements. */
   readonly bucketSize: number;
-  /** The number of data-parallel ranks. Every bucket is divided into this number of equal, aligned slices. */
+  /**
+   * How many data-parallel ranks there are. Every bucket is divided into equal, aligned slices, one per rank.
+   */
   readonly numSlices: number;
 }
 
@@ -39,7 +41,7 @@ const alignment = 64;
 const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
 
 /**
- * Places the parameters one after the other, in order, and groups them into buckets, beginning with the last
+ * Places the parameters one after another, in order, and groups them into buckets, beginning with the last
  * parameter.
  */
 export function flatLayout(
@@ -49,7 +51,7 @@ export function flatLayout(
   return placeBuckets(groupFromTheEnd(parameters, bucketSize), { numSlices });
 }
 
-/** Places groups of parameters one after the other. Each group is a bucket. */
+/** Places groups of parameters one after another. Each group becomes a bucket. */
 export function placeBuckets(
   groups: readonly (readonly Parameter[])[],
   { numSlices }: Pick<FlatLayoutOptions, 'numSlices'>,
@@ -71,13 +73,15 @@ export function placeBuckets(
 }
 
 /**
- * Returns true if another pipeline stage has a copy of the parameter. The slices of both must be the same.
+ * Returns true if a second pipeline stage has a copy of the parameter. Both copies must be divided into the
+ * same slices.
  */
 export const hasCopyElsewhere = ({ copiedOver }: Parameter): boolean => copiedOver.includes('pp');
 
 /**
- * Groups the parameters in order, beginning with the last. The first group may stay small. A parameter with a
- * copy on another pipeline stage has a separate bucket, so that its slices are the same on both stages.
+ * Groups the parameters in order, beginning with the last. The group with the first parameters may have fewer
+ * than `size` elements. A parameter with a copy on a second pipeline stage gets a separate bucket, so that
+ * its slices are the same on both stages.
  */
 function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parameter[][] {
   const groups: Parameter[][] = [];
@@ -94,13 +98,13 @@ function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parame
   return groups;
 }
 
-/** Returns slice number `index` of `count` equal slices of a range. */
+/** Divides a range into `count` equal slices. Returns the slice with index `index`. */
 export function takeSlice({ start, end }: FlatRange, index: number, count: number): FlatRange {
   const length = (end - start) / count;
   return { start: start + index * length, end: start + (index + 1) * length };
 }
 
-/** Returns the intersection of two ranges; undefined if it is empty. */
+/** Returns the intersection of two ranges, or undefined if it is empty. */
 export function intersectRanges(left: FlatRange, right: FlatRange): FlatRange | undefined {
   const [start, end] = [Math.max(left.start, right.start), Math.min(left.end, right.end)];
   return start < end ? { start, end } : undefined;

@@ -26,25 +26,25 @@ import { unitLayout, unitsWith } from './unit-layout.js';
 const defaultBucketBytes = 16 * 1024 * 1024;
 const bytesPerGradient = Float32Array.BYTES_PER_ELEMENT;
 
-/** The states that the ranks of a flat store divide. */
+/** How a flat store's ranks shard its states. */
 interface Division {
-  /** True if each of several ranks owns a slice of every bucket. */
+  /** True if several ranks each own a slice of every bucket. */
   readonly isDivided: boolean;
-  /** True if a rank keeps only the gradients of its slices. Default false. */
+  /** True if a rank keeps only the gradients of its slices. The default is false. */
   readonly dividesGradients?: boolean;
 }
 
 /**
- * A flat buffer for each kind of state, in the order of the parameters, which are views of the buffer. The
- * optimizer thus processes long ranges, and gradients are reduced in contiguous buckets.
+ * Keeps one flat buffer for each kind of state. Parameters are views of a buffer, in their order. The
+ * optimizer can thus process long ranges, and gradients are reduced in contiguous buckets.
  *
  *   model       the compute dtype
  *   gradients   main gradients, in float32 or bfloat16, of all elements or of the owned ranges
- *   master      the values that are trained, of the owned ranges (`OwnedValues`)
+ *   master      the values that are trained, of the owned ranges (see `OwnedValues`)
  *
- * Frozen parameters have only their values in the compute dtype, outside of the buffers. All values stay in
- * memory all the time. Subclasses differ in the elements that a rank owns, and in how the ranks send these
- * elements to each other.
+ * Frozen parameters have only their values in the compute dtype, outside of the buffers. All values always
+ * stay in memory. Subclasses determine which elements a rank owns, and how the ranks send these elements to
+ * each other.
  */
 export abstract class FlatStore implements ParameterStore {
   readonly device: Device;
@@ -57,7 +57,7 @@ export abstract class FlatStore implements ParameterStore {
   readonly frozen: readonly Parameter[];
   readonly owned: readonly FlatRange[];
   readonly counted: readonly FlatRange[];
-  /** The buckets, in the order in which their gradients become ready. */
+  /** The buckets in the order in which their gradients become ready. */
   protected readonly buckets: readonly Bucket[];
   readonly #model: Tensor;
   readonly #gradients: StoredGradients;
@@ -129,7 +129,7 @@ export abstract class FlatStore implements ParameterStore {
     return this.#ownedValues.masterValues(range);
   }
 
-  /** Returns false: every rank holds the frozen parameters completely. */
+  /** Returns false, because every rank holds complete frozen parameters. */
   dividesFrozen(_: Parameter): boolean {
     return false;
   }
@@ -161,7 +161,8 @@ export abstract class FlatStore implements ParameterStore {
       using model = this.model(range);
       this.#ownedValues.round(values, model);
     }
-    // no step needs a block as large as the float32 values of the largest parameter
+    // memory is trimmed here because steps need no block as large as the float32 values of the largest
+    // parameter
     trimMemory(this.device);
   }
 
@@ -174,7 +175,7 @@ export abstract class FlatStore implements ParameterStore {
   }
 
   reduce(): void {
-    // a parameter that no forward has read since the last step has not been waited for yet
+    // values that no forward pass has read since the last step may not have arrived yet
     this.waitForValues();
     this.#gradients.reduce();
   }
@@ -194,7 +195,7 @@ export abstract class FlatStore implements ParameterStore {
   /** Does nothing: all values are present. */
   acquire(_: ParameterUnit): void {}
 
-  /** Lets gradients of the unit be reduced. All values stay. */
+  /** Allows the unit's gradients to be reduced. All values stay in memory. */
   release(unit: ParameterUnit): void {
     this.#gradients.release(unit);
   }
@@ -212,12 +213,12 @@ export abstract class FlatStore implements ParameterStore {
   abstract waitForValues(): void;
 }
 
-/** Returns the slices of a parameter that this rank owns. Each is in a single owned range. */
+/** Returns the slices of a parameter that this rank owns. Each slice is in a single owned range. */
 export function listOwnedParts({ owned }: Pick<ParameterStore, 'owned'>, range: FlatRange): FlatRange[] {
   return owned.map((each) => intersectRanges(each, range)).filter((part) => part !== undefined);
 }
 
-/** Writes the float32 values of a parameter to the master values that this rank owns. */
+/** Writes a parameter's float32 values to the master values that this rank owns. */
 export function writeOwnedParts(
   store: Pick<ParameterStore, 'owned' | 'masterValues'>,
   range: FlatRange,

@@ -18,10 +18,10 @@ import { type UnitBucket, type UnitLayout, unitLayout, unitsWith } from './unit-
 import { type ShardedValues, UnitValues } from './unit-values.js';
 
 /**
- * A store in which every rank of the group keeps only its slice of the values, gradients, master values and
- * states of every unit, trained or frozen (ZeRO-3, Rajbhandari et al. 2020; fully sharded data parallelism,
- * Zhao et al. 2023). The values of a unit are gathered while the unit is used. Its gradients have memory
- * during its backward, and are reduce-scattered in every micro-batch.
+ * A store in which every rank of the group keeps only its slices of all units, trained or frozen: slices of
+ * values, gradients, master values and states (see ZeRO-3, Rajbhandari et al. 2020; fully sharded data
+ * parallelism, Zhao et al. 2023). A unit's values are gathered while the unit is used. Its gradients have
+ * memory during its backward pass and are reduce-scattered in every micro-batch.
  */
 export class FullyShardedStore implements ParameterStore {
   readonly device: Device;
@@ -39,7 +39,7 @@ export class FullyShardedStore implements ParameterStore {
   readonly #ownedValues: OwnedValues;
   readonly #frozenBuckets: readonly UnitBucket[];
   readonly #frozenModel: Tensor;
-  /** The place of this rank's slice of each bucket in `#frozenModel`. */
+  /** For each bucket, where this rank's slice begins in `#frozenModel`. */
   readonly #frozenStarts: readonly number[];
   readonly #buffers: ParameterStorage;
   readonly #unitValues: UnitValues;
@@ -115,7 +115,7 @@ export class FullyShardedStore implements ParameterStore {
     return this.#unitGradients.gradient(range);
   }
 
-  /** Returns true for all but buffers, which every rank holds. */
+  /** Returns true except for buffers, which every rank holds completely. */
   dividesFrozen({ isBuffer }: Parameter): boolean {
     return !isBuffer;
   }
@@ -146,7 +146,8 @@ export class FullyShardedStore implements ParameterStore {
       writeOwnedParts(this, range, values);
     }
     this.#ownedValues.refreshModel();
-    // no step needs a block as large as the float32 values of the largest parameter
+    // memory is trimmed here because steps need no block as large as the float32 values of the largest
+    // parameter
     trimMemory(this.device);
   }
 
@@ -169,7 +170,7 @@ export class FullyShardedStore implements ParameterStore {
     this.#unitGradients.clear();
   }
 
-  /** Frees the gathered values of the range's bucket: the next use gathers the new ones. */
+  /** Frees the gathered values of the bucket with this index, so the next use gathers the new values. */
   publish(index: number): void {
     this.#unitValues.forget(this.#buckets[index]!);
   }
@@ -179,7 +180,7 @@ export class FullyShardedStore implements ParameterStore {
     for (const bucket of [...this.#buckets, ...this.#frozenBuckets]) this.#unitValues.forget(bucket);
   }
 
-  /** Does nothing: values are gathered when they are used. */
+  /** Does nothing, because values are gathered when they are used. */
   waitForValues(): void {}
 
   acquire(unit: ParameterUnit): void {
@@ -210,7 +211,7 @@ export class FullyShardedStore implements ParameterStore {
     }
   }
 
-  /** Returns this rank's slices of buckets, in a buffer that holds them one after the other. */
+  /** Returns this rank's slices of the buckets. `buffer` holds these slices one after another. */
   #listShards({ buckets, slices, starts }: UnitLayout, buffer: Tensor): ShardedValues[] {
     return buckets.map((bucket, index) => {
       const { start, end } = slices[index]!;

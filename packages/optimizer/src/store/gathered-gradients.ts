@@ -4,7 +4,7 @@ import type { Bucket, FlatRange } from './flat-layout.js';
 import { placeOfRange } from './owned-values.js';
 import type { SharedGradients } from './stored-gradients.js';
 
-/** A bucket to gather, and this rank's slice. */
+/** A bucket to gather, with this rank's slice. */
 interface SharedBucket {
   /** Undefined if no rank needs the bucket. */
   readonly bucket: Bucket | undefined;
@@ -18,8 +18,8 @@ interface WholeBucket {
 }
 
 /**
- * Gathers gradients bucket by bucket, where each rank keeps only slices. Two complete buckets have memory:
- * the bucket that was taken, and the next bucket, whose gather runs while the first bucket is used.
+ * Gathers gradients bucket by bucket if each rank keeps only slices. At most two complete buckets have
+ * memory: the bucket that was taken last, and the next bucket, which is gathered in the meantime.
  */
 export class GatheredGradients implements SharedGradients {
   readonly #buckets: readonly SharedBucket[];
@@ -68,7 +68,10 @@ export class GatheredGradients implements SharedGradients {
     this.#next = undefined;
   }
 
-  /** Starts to gather the next bucket before number `index`, in the order in which buckets are taken. */
+  /**
+   * Starts to gather the bucket that is needed next. Buckets are taken in descending order, so this is the
+   * last needed bucket whose index is smaller than `index`.
+   */
   #startBelow(index: number): WholeBucket | undefined {
     const shared = this.#buckets.slice(0, index).findLast(({ bucket }) => bucket !== undefined);
     if (shared === undefined) return undefined;
@@ -80,7 +83,7 @@ export class GatheredGradients implements SharedGradients {
   }
 }
 
-/** Frees a bucket's memory; a gather that is under way ends before. */
+/** Frees a bucket's memory, after waiting for its gather. */
 function free(bucket: WholeBucket | undefined): void {
   try {
     bucket?.work.wait();

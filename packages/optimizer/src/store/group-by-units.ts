@@ -2,18 +2,18 @@ import type { Parameter, ParameterUnit } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import { hasCopyElsewhere } from './flat-layout.js';
 
-/** Parameters that are used in the same units. */
+/** Parameters that the same units use. */
 interface GroupOfUnits {
   readonly parameters: readonly Parameter[];
   readonly units: readonly ParameterUnit[];
 }
 
 /**
- * Groups parameters by the units that use them, in order. A tied embedding, which two units use, is a
- * separate group. A parameter with a copy on another stage is also a separate group, so that both copies are
+ * Groups parameters by the units that use them, in order. A tied embedding, which two units use, forms its
+ * own group. A parameter with a copy on a second stage also forms its own group, so that both copies are
  * divided in the same way.
  *
- * @throws UsageError MTL_UNIT for a parameter without a unit
+ * @throws UsageError MTL_UNIT if a parameter has no unit
  */
 export function groupByUnits(
   parameters: readonly Parameter[],

@@ -3,7 +3,7 @@ import { cast, type Device, type DType, splitRemainder, Tensor } from '@mtl/kern
 import { type KeptValues, plainValues, splitValues } from '../kept-values.js';
 import type { FlatRange } from './flat-layout.js';
 
-/** The values of a model in the compute dtype, with the place at which each owned range begins. */
+/** A model's values in the compute dtype. `starts` contains the index at which each owned range begins. */
 interface ModelBuffer {
   readonly buffer: Tensor;
   readonly starts: readonly number[];
@@ -15,12 +15,12 @@ interface OwnedValuesOptions {
   readonly device: Device;
   /** Compute dtype of the model. */
   readonly dtype: DType;
-  /** True if master values are the model's values with remainders. */
+  /** True if master values are stored as the model's values and remainders. */
   readonly storesRemainders: boolean;
   readonly model: ModelBuffer;
 }
 
-/** Returns the places of ranges that are stored one after the other. */
+/** Returns the index at which each range starts if the ranges are stored one after another. */
 export function packedStarts(ranges: readonly FlatRange[]): { starts: readonly number[]; size: number } {
   let size = 0;
   const starts = ranges.map(({ start, end }) => {
@@ -32,9 +32,9 @@ export function packedStarts(ranges: readonly FlatRange[]): { starts: readonly n
 }
 
 /**
- * The values of the ranges that a rank updates: the float32 master values, which are trained, and the rounded
- * values for the model. For a float32 model, both are the same memory. Otherwise the master values are stored
- * one range after the other, or with remainders only their lower halves, in bytes.
+ * The values in the ranges that this rank updates: the float32 master values, which are trained, and the
+ * rounded values for the model. For a float32 model, both are the same memory. Otherwise, the master values
+ * are stored one range after another. With remainders, only their lower halves are stored, as bytes.
  */
 export class OwnedValues {
   readonly #options: OwnedValuesOptions;
@@ -103,7 +103,7 @@ export class OwnedValues {
     }
   }
 
-  /** Rounds float32 values as updates round master values. */
+  /** Rounds float32 values in the same way as updates round master values. */
   round(input: Tensor, output: Tensor): void {
     const { storesRemainders, device } = this.#options;
     if (!storesRemainders) {
@@ -128,9 +128,9 @@ export class OwnedValues {
 }
 
 /**
- * Returns the place of a range's first element, given the places of the owned ranges.
+ * Returns the index at which `range` begins. `starts` contains the indices at which the owned ranges begin.
  *
- * @throws UsageError MTL_GROUP if this rank does not own the range
+ * @throws UsageError MTL_GROUP if no owned range contains `range`
  */
 export function placeOfRange(
   range: FlatRange,

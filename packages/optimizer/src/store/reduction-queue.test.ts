@@ -8,8 +8,8 @@ import { ReductionQueue } from './reduction-queue.js';
 const done: Work = new CallbackWork();
 
 /**
- * Builds a queue with four parameters, each in a separate bucket, and the list of buckets whose reduction has
- * started.
+ * Builds a queue with four parameters, each in its own bucket. `started` lists the buckets whose reduction
+ * has started.
  */
 function build(chunks?: readonly (readonly string[])[]) {
   const parameters = ['a', 'b', 'c', 'd'].map(
@@ -41,7 +41,7 @@ describe('ReductionQueue', () => {
     expect(started).toEqual([0, 1]);
     queue.finish();
     expect(started).toEqual([0, 1, 2, 3]);
-    // the next step starts again, without overlap unless a caller requests it
+    // the next step begins again, without overlap unless a caller asks for it
     d.notifyGradientReady();
     expect(started.length).toBe(4);
     queue.finish();
@@ -58,7 +58,7 @@ describe('ReductionQueue', () => {
   });
 
   it('waits for the last backward of every chunk that uses a parameter', () => {
-    // `a` is a tied embedding. The first and the last layer use it, and both are on this rank
+    // `a` is a tied embedding, which the first and the last layer use. Both layers are on this rank
     const { queue, started, a, b, c, d } = build([
       ['a', 'b'],
       ['c', 'd', 'a'],
@@ -70,7 +70,7 @@ describe('ReductionQueue', () => {
     queue.arm(1);
     backward(1);
     expect(started).toEqual([0, 1]);
-    // this is an earlier micro-batch of the other chunk
+    // an earlier micro-batch of the first chunk
     backward(0);
     expect(started).toEqual([0, 1]);
     queue.arm(0);

@@ -4,17 +4,17 @@ import { UsageError } from '@mtl/errors';
 import type { Bucket } from './flat-layout.js';
 
 /**
- * Starts the reduction of main gradients bucket by bucket, as soon as a bucket is ready. All ranks start the
- * buckets in the same order, whatever the order in which gradients become ready.
+ * Starts to reduce main gradients bucket by bucket, as soon as a bucket is ready. All ranks start the buckets
+ * in the same order, regardless of the order in which gradients become ready.
  */
 export class ReductionQueue {
   readonly #buckets: readonly Bucket[];
   readonly #chunks: ReadonlyMap<number, readonly Parameter[]>;
   readonly #start: (bucket: Bucket) => Work;
   readonly #bucketNumbers = new Map<Parameter, number>();
-  /** For each parameter, the number of chunks whose last backward has not made its gradient ready yet. */
+  /** For each parameter, how many chunks must still make its gradient ready in their last backward pass. */
   #numAwaited = new Map<Parameter, number>();
-  /** The parameters whose gradients the last backward of a chunk has not made ready yet. */
+  /** The parameters whose gradients are not ready yet in the running last backward pass of a chunk. */
   #running = new Set<Parameter>();
   #numMissing: number[] = [];
   #works: Work[] = [];
@@ -25,7 +25,7 @@ export class ReductionQueue {
       chunks,
       start,
     }: {
-      /** The parameters of each model chunk: see `StoreOptions`. */
+      /** The parameters of each model chunk (see `StoreOptions`). */
       readonly chunks: ReadonlyMap<number, readonly Parameter[]> | undefined;
       /** Starts the reduction of a bucket. */
       readonly start: (bucket: Bucket) => Work;
@@ -45,14 +45,14 @@ export class ReductionQueue {
   }
 
   /**
-   * Announces that the next backward is the last backward of a model chunk before the step. A bucket is
-   * reduced as soon as it is ready.
+   * Announces that the next backward pass is the last one for this model chunk before the step. In this pass,
+   * each bucket is reduced as soon as it is ready.
    */
   arm(chunk = 0): void {
     this.#running = new Set(this.#chunks.get(chunk));
   }
 
-  /** Starts the reductions that have not been started, in order, and waits for all reductions. */
+  /** Starts the remaining reductions in order, then waits for all reductions. */
   finish(): void {
     while (this.#works.length < this.#buckets.length) this.#startNext();
     for (const work of this.#works) work.wait();
@@ -78,7 +78,7 @@ export class ReductionQueue {
         { expected: 'all uses of a parameter on one tape, so that the last one makes its gradient ready' },
       );
     }
-    // the gradient is from an earlier micro-batch of a chunk that uses the parameter
+    // otherwise, the gradient is from an earlier micro-batch of a chunk that uses the parameter
     if (!this.#running.delete(parameter)) return;
     this.#numAwaited.set(parameter, numAwaited - 1);
     if (numAwaited > 1) return;

@@ -2,16 +2,16 @@ import type { Parameter } from '@mtl/autograd';
 import { FlatStore } from './flat-store.js';
 import type { ListedStore, StoreOptions } from './parameter-store.js';
 
-/** A store in which every rank of the group keeps and updates everything, using all-reduced gradients. */
+/** A store in which every rank of the group keeps and updates everything. Gradients are all-reduced. */
 export class ReplicatedStore extends FlatStore {
   constructor(parameters: readonly Parameter[], options: StoreOptions) {
     super(parameters, options, { isDivided: false });
   }
 
-  /** Does nothing: every rank has computed the same values. */
+  /** Does nothing, because every rank has computed the same values. */
   publish(): void {}
 
-  /** Does nothing: there is nothing to wait for. */
+  /** Does nothing, because no values are sent. */
   waitForValues(): void {}
 }
 

@@ -3,25 +3,28 @@ import type { Tensor } from '@mtl/kernels';
 import type { FlatRange } from './flat-layout.js';
 
 /**
- * Gradients that the ranks of a store send to each other for a step, so that an update rule can read whole
+ * Gradients that a store's ranks send to each other in a step, so that an update rule can read whole
  * parameters.
  */
 export interface SharedGradients {
   /**
-   * Waits until the gradients of the bucket with owned range number `index` are whole. The gradients of a
-   * range that was taken before may be freed. Every rank must call it for every owned range, the last one
-   * first.
+   * Waits until the gradients are complete in the bucket that contains the owned range with index `index`.
+   * May free the gradients of the range that was taken before. Every rank must call this method for every
+   * owned range, beginning with the last.
    */
   take(index: number): void;
-  /** Returns elements [end - start] of the bucket that was taken last; the caller disposes of the view. */
+  /**
+   * Returns the elements [start, end) from the bucket that was taken last. The caller must dispose of the
+   * view.
+   */
   gradient(range: FlatRange): Tensor;
-  /** Waits for all communication, and frees memory that was allocated for it. */
+  /** Waits for all communication and frees the memory allocated for it. */
   finish(): void;
 }
 
-/** The main gradients of the trained parameters of a store, with their sums over its group. */
+/** The main gradients of a store's trained parameters, which can be summed over the store's group. */
 export interface StoredGradients {
-  /** Bytes that the gradients occupy between two steps. */
+  /** How many bytes the gradients occupy between two steps. */
   readonly bytes: number;
   /** See `ParameterStore.gradient`. */
   gradient(range: FlatRange): Tensor;
@@ -35,7 +38,10 @@ export interface StoredGradients {
   share(parameters: readonly Parameter[]): SharedGradients;
   /** Sets all gradients to zero. */
   clear(): void;
-  /** Called when a unit is not used for the time being: its gradients may be complete. */
+  /**
+   * Called when the model stops using `unit`, possibly only for a while. The unit's gradients may be complete
+   * then.
+   */
   release(unit: ParameterUnit): void;
   /** Frees the memory; pending operations end before. */
   dispose(): void;

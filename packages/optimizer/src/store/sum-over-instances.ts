@@ -2,9 +2,10 @@ import { instancesGroup, type ParallelGroups } from './parallel-groups.js';
 import type { ParameterStore } from './parameter-store.js';
 
 /**
- * Sums the gradients that a store has reduced within an instance over all instances: of each element, the
- * rank that owns it sends one value, once in a step, however many micro-batches the store has reduced. Every
- * rank must call it. All instances then have the same bits, and update their states in the same way.
+ * Sums gradients over all instances, after a store has reduced them within its instance. For each element,
+ * the rank that owns it sends one value per step, regardless of how many micro-batches the store has reduced.
+ * Every rank must call this function. All instances then have the same bits and update their states in the
+ * same way.
  */
 export function sumOverInstances(store: ParameterStore, groups: ParallelGroups): void {
   const [first] = store.ranges;

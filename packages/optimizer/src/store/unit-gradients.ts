@@ -7,7 +7,7 @@ import { placeOfRange } from './owned-values.js';
 import type { SharedGradients, StoredGradients } from './stored-gradients.js';
 import type { UnitBucket, UnitLayout } from './unit-layout.js';
 
-/** The sums of gradients over the ranks that are in progress. */
+/** A reduction over the ranks that is in progress. `sums` receives its results. */
 interface PendingReduction {
   readonly work: Work;
   readonly gradients: WholeGradients;
@@ -27,7 +27,7 @@ interface PendingReduction {
 export class UnitGradients implements StoredGradients {
   readonly #layout: UnitLayout;
   readonly #group: ProcessGroup;
-  /** This rank's slices of the sums over ranks and micro-batches, one after the other. */
+  /** This rank's slices of the sums over ranks and micro-batches, one after another. */
   readonly #slices: Tensor;
   readonly #gradients: readonly WholeGradients[];
   #pending: PendingReduction | undefined;
@@ -71,7 +71,7 @@ export class UnitGradients implements StoredGradients {
   /** Does nothing: every backward reduces. */
   expectLastBackward(_: number): void {}
 
-  /** Starts to reduce the gradients of a unit that are complete. */
+  /** Starts to reduce the complete gradients of `unit`. */
   release(unit: ParameterUnit): void {
     for (const gradients of this.#gradients) {
       if (gradients.units.includes(unit) && gradients.isReady) this.#startReduction(gradients);
@@ -87,7 +87,10 @@ export class UnitGradients implements StoredGradients {
     for (const gradients of this.#gradients) gradients.clearUnwritten();
   }
 
-  /** Gathers the buckets with the parameters one after the other, as they are taken. */
+  /**
+   * Returns the gradients of `parameters`. Their buckets are gathered one after the other, when the caller
+   * takes them.
+   */
   share(parameters: readonly Parameter[]): SharedGradients {
     const wanted = new Set(parameters);
     const { buckets, slices } = this.#layout;
@@ -175,12 +178,15 @@ class WholeGradients {
     return this.#whole !== undefined;
   }
 
-  /** True if a backward pass has completed gradients of the bucket since the last call that took them. */
+  /** True if a backward pass has completed gradients of the bucket since the last call of `takeWhole`. */
   get isReady(): boolean {
     return this.#isReady;
   }
 
-  /** Returns the gradients, zeros if no operation wrote any. The caller disposes of the tensor. */
+  /**
+   * Returns the bucket's gradients, which are zeros if no operation wrote any. The caller disposes of the
+   * tensor.
+   */
   takeWhole(): Tensor {
     const whole = this.#whole ?? this.#allocate();
     for (const { parameter } of this.#bucket.ranges) parameter.keepGradient();

@@ -9,18 +9,18 @@ export interface UnitBucket extends Bucket {
   readonly units: readonly ParameterUnit[];
 }
 
-/** Parameters in buckets by units, with this rank's slices. */
+/** A layout in which each bucket has the parameters of the same units. Includes this rank's slices. */
 export interface UnitLayout extends FlatLayout {
   readonly buckets: readonly UnitBucket[];
   /** This rank's slice of each bucket. */
   readonly slices: readonly FlatRange[];
-  /** The place of each slice, if the slices are stored one after the other. */
+  /** The offset of each slice if the slices are stored one after the other. */
   readonly starts: readonly number[];
   /** The number of elements of all slices. */
   readonly sliceSize: number;
 }
 
-/** Returns the units that have some of the parameters. */
+/** Returns the units that have at least one parameter in `parameters`. */
 export const unitsWith = (
   parameters: readonly Parameter[],
   units: readonly ParameterUnit[],
@@ -30,8 +30,8 @@ export const unitsWith = (
 };
 
 /**
- * Places the parameters of the same units one after the other, as a bucket, and divides every bucket into
- * equal slices.
+ * Places parameters that are used in the same units one after the other, in one bucket, and divides every
+ * bucket into equal slices.
  *
  * @throws UsageError `MTL_UNIT` for a parameter that is in no unit
  */
@@ -45,7 +45,7 @@ export function unitLayout(
     { numSlices: group.size },
   );
   const slices = buckets.map((bucket) => takeSlice(bucket, group.rank, group.size));
-  // buckets are listed from the last one on
+  // `placeBuckets` lists the buckets in reverse order
   const withUnits = buckets.map((bucket, index) => ({ ...bucket, units: groups.at(-1 - index)!.units }));
   const { starts, size: sliceSize } = packedStarts(slices);
   return { ranges, buckets: withUnits, size, slices, starts, sliceSize };

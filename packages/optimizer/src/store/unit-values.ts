@@ -4,7 +4,7 @@ import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 import type { Bucket } from './flat-layout.js';
 
-/** The values of a bucket. Each rank holds a slice. */
+/** A bucket's parameter values, sharded over the ranks. */
 export interface ShardedValues {
   readonly bucket: Bucket;
   readonly units: readonly ParameterUnit[];
@@ -16,18 +16,18 @@ export interface ShardedValues {
 const mostUnitsOfLayers = 2;
 
 /**
- * The values of units while they are used. They are gathered when a unit is acquired, or in advance, while
- * the previous unit is used. The values of a layer unit stay until two other layer units need the memory. The
- * values of a root unit stay always. After an update, values are gathered again (`forget`).
+ * Gathers the values of units for use: when a unit is acquired, or in advance, while the previous unit is
+ * used. The values of a layer unit stay until two other layer units need the memory. The values of a root
+ * unit always stay. After an update, values are gathered again (see `forget`).
  */
 export class UnitValues {
   readonly #units: readonly ParameterUnit[];
   readonly #values: readonly GatheredBucket[];
   readonly #valuesOfUnit: ReadonlyMap<ParameterUnit, readonly GatheredBucket[]>;
   readonly #used = new Set<ParameterUnit>();
-  /** The number of the unit that was acquired last. */
+  /** The index of the unit that was acquired last; -1 before the first acquisition. */
   #previous = -1;
-  /** 1 while forward acquires units, -1 while backward acquires them. */
+  /** 1 while the forward pass acquires units, -1 while the backward pass acquires them. */
   #direction = 1;
 
   constructor(
@@ -48,7 +48,7 @@ export class UnitValues {
     );
   }
 
-  /** Makes the values of a unit present, and starts to gather the unit that is likely to follow. */
+  /** Makes the values of `unit` present, and starts to gather the unit that is likely to follow. */
   acquire(unit: ParameterUnit): void {
     if (!this.#isPresent(unit)) this.#makeRoom(unit);
     this.#used.add(unit);
@@ -58,7 +58,7 @@ export class UnitValues {
     this.#prefetch(this.#unitAfter(this.#units.indexOf(unit)));
   }
 
-  /** From now on, rejects reads of the unit's values, unless another unit in use shares them. */
+  /** Rejects reads of the unit's values from now on, unless another unit in use shares them. */
   release(unit: ParameterUnit): void {
     this.#used.delete(unit);
     for (const values of this.#ofUnit(unit)) {
@@ -66,7 +66,7 @@ export class UnitValues {
     }
   }
 
-  /** Frees the gathered values of a bucket, because its slices change. */
+  /** Frees the gathered values of `bucket`. Called when the bucket's slices change. */
   forget(bucket: Bucket): void {
     for (const values of this.#values) if (values.bucket === bucket) values.free();
   }
@@ -84,7 +84,7 @@ export class UnitValues {
     return this.#valuesOfUnit.get(unit) ?? [];
   }
 
-  /** Returns the units of layers that have memory. */
+  /** Returns the layer units whose values have memory. */
   #layersPresent(): readonly ParameterUnit[] {
     return this.#units.filter(
       (unit) => !unit.isRoot && this.#ofUnit(unit).some(({ hasMemory }) => hasMemory),
@@ -117,8 +117,8 @@ export class UnitValues {
   }
 
   /**
-   * Returns the unit that is likely to be acquired after unit number `index`: forward and backward turn at
-   * the ends.
+   * Returns the unit that is likely to be acquired after the unit at `index`. At the first and at the last
+   * unit, the direction reverses.
    */
   #unitAfter(index: number): ParameterUnit | undefined {
     if (index !== this.#previous) this.#direction = index > this.#previous ? 1 : -1;
@@ -177,7 +177,7 @@ class GatheredBucket {
     for (const { parameter } of this.bucket.ranges) parameter.deferData(() => refuseRead(parameter));
   }
 
-  /** Frees the memory; a gather that is under way ends before. */
+  /** Frees the memory after a gather in progress, if any, has ended. */
   free(): void {
     this.hide();
     try {

@@ -5,9 +5,10 @@ import { FlatStore } from './flat-store.js';
 import type { ListedStore, StoreOptions } from './parameter-store.js';
 
 /**
- * A store in which every rank of the group keeps all values and gradients, and updates its slice of every
- * bucket, whose master values it alone has: reduce-scatter, update, all-gather in the compute dtype (the
- * distributed optimizer; Rajbhandari et al. 2020, ZeRO-1). A subclass can keep fewer gradients.
+ * The store of the distributed optimizer (Rajbhandari et al. 2020, ZeRO-1). Every rank of the group keeps all
+ * values and gradients. It updates only its slice of every bucket, and only this rank has the slice's master
+ * values. A step consists of reduce-scatter, update, and all-gather in the compute dtype. A subclass can keep
+ * fewer gradients.
  */
 export class Zero1Store extends FlatStore {
   readonly #gatherer = new ParameterGatherer();
@@ -53,13 +54,13 @@ export const zero1 = {
 } as const satisfies ListedStore;
 
 /**
- * The gathers of parameters in progress. The next read of a parameter waits for its bucket, so that gathers
- * overlap with the forward pass, unless `finish` is called.
+ * The gathers of parameters in progress. The next read of a parameter waits for the gather of its bucket, so
+ * that gathers overlap with the forward pass, unless `finish` is called.
  */
 class ParameterGatherer {
   #works: Work[] = [];
 
-  /** Takes the gather that fills a bucket's values. */
+  /** Adds `work`, the gather that fills the given bucket's values. */
   add(work: Work, { ranges }: Bucket): void {
     this.#works.push(work);
     for (const { parameter } of ranges) parameter.deferData(() => work.wait());
@@ -73,7 +74,7 @@ class ParameterGatherer {
 
   /**
    * Waits until no operation writes into the buffers, so that they can be freed. Failed operations count as
-   * ended. The reader of their result gets the error.
+   * ended. Their errors are not thrown here, because a caller that reads the results gets them.
    */
   abandon(): void {
     for (const work of this.#works) {

@@ -4,8 +4,9 @@ import { Zero1Store } from './zero1-store.js';
 
 /**
  * A store in which every rank of the group keeps all values, but only its slices of gradients, master values
- * and states (Rajbhandari et al. 2020, ZeRO-2). The gradients of a unit have memory during its backward, and
- * are reduce-scattered in every micro-batch. Updated values are gathered as with the distributed optimizer.
+ * and states (Rajbhandari et al. 2020, ZeRO-2). A unit's gradients have memory only during the unit's
+ * backward pass, and are reduce-scattered in every micro-batch. Updated values are gathered as in
+ * `Zero1Store`.
  */
 export class Zero2Store extends Zero1Store {
   constructor(parameters: readonly Parameter[], options: StoreOptions) {

@@ -12,10 +12,11 @@ interface AgreeOnPlacementOptions {
 }
 
 /**
- * Returns the rank of each chunk, in the order of the model, given the chunks of each rank. All ranks of the
+ * Returns the rank of each chunk, in the order of the model, given the chunks of this rank. All ranks of the
  * group must call this function.
  *
- * @throws UsageError `MTL_STAGE` for a chunk that is first or last in the wrong place
+ * @throws UsageError `MTL_STAGE` for a chunk whose number is not an index from 0, or whose `isFirst` or
+ * `isLast` does not match its position
  * @throws ConfigurationError `MTL_PIPELINE_STAGES`, on all ranks, unless every chunk is on exactly one rank
  */
 export function agreeOnPlacement({ stages, group, device }: AgreeOnPlacementOptions): readonly number[] {
@@ -62,13 +63,13 @@ export function agreeOnPlacement({ stages, group, device }: AgreeOnPlacementOpti
 interface StepDescription {
   readonly schedule: PipelineSchedule;
   readonly dtype: DType;
-  /** The shapes of the boundary tensors of each micro-batch. */
+  /** For each micro-batch, the shape of its boundary tensors. */
   readonly shapes: ReadonlyArray<readonly number[]>;
 }
 
 /**
- * The number of leading dimensions that are compared as plain numbers, so that an error can print them. The
- * digest covers further dimensions.
+ * The number of leading dimensions that the ranks compare directly, so that an error can print them. For all
+ * other dimensions, the ranks compare a digest.
  */
 const shownDims = 6;
 
@@ -76,7 +77,7 @@ const shownDims = 6;
  * Compares the steps that the ranks of a pipeline are about to run. Each rank communicates a few bytes, so
  * that a difference is found before any message with a wrong size is sent.
  *
- * @throws ConfigurationError `MTL_PIPELINE_MISMATCH`, on all ranks, naming two ranks that differ
+ * @throws ConfigurationError `MTL_PIPELINE_MISMATCH`, on all ranks; its message names two ranks that differ
  */
 export function compareSteps(
   own: StepDescription,
@@ -112,8 +113,8 @@ export function compareSteps(
 }
 
 /**
- * The fields of a step description: the positions of each field in the numbers that a rank sends, and the
- * field's name in errors.
+ * The fields of a step description: each field's positions in the values that a rank sends, and its name in
+ * errors.
  */
 const parts: ReadonlyArray<{
   readonly what: string;
@@ -156,8 +157,8 @@ function summarize({ schedule, dtype, shapes }: StepDescription): number[] {
 }
 
 /**
- * Returns eight bytes of a hash of the values, as two numbers. In a web page, which has one rank, there is
- * nothing to compare.
+ * Returns the first eight bytes of the values' SHA-256 hash, as two int32 values. Only for Node.js: a web
+ * page has one rank and nothing to compare.
  */
 function digest(...values: readonly unknown[]): [number, number] {
   const { createHash } = process.getBuiltinModule('node:crypto');

@@ -9,7 +9,7 @@ interface BoundaryTransfersOptions {
   readonly replicas?: ProcessGroup | undefined;
   readonly dtype: DType;
   readonly device: Device;
-  /** Returns the shape of the boundary tensors of a micro-batch. */
+  /** Returns the shape of the given micro-batch's boundary tensors. */
   readonly findShape: (microBatch: number) => readonly number[];
   /** The receives, in the order of posting. */
   readonly receives: readonly Transfer[];
@@ -54,8 +54,8 @@ export class BoundaryTransfers {
   }
 
   /**
-   * Waits for a boundary tensor and returns it. Its receive must have been posted, or this rank must have
-   * made it. The caller disposes of it.
+   * Waits for the boundary tensor of `transfer` and returns it. Before this call, the receive must have been
+   * posted, or a chunk on this rank must have made the tensor. The caller disposes of it.
    */
   take(transfer: Transfer): Tensor {
     const key = formatKey(transfer);
@@ -77,8 +77,8 @@ export class BoundaryTransfers {
   }
 
   /**
-   * Starts to send a boundary tensor, or keeps it for another chunk of this rank. Takes ownership of the
-   * tensor.
+   * Starts to send the given boundary tensor, or keeps it if the receiving chunk is on this rank. Takes
+   * ownership of the tensor.
    */
   give(transfer: Transfer, tensor: Tensor): void {
     this.#check(transfer, tensor);
@@ -94,7 +94,7 @@ export class BoundaryTransfers {
     this.#sends = this.#sends.filter((work) => !isReaped(work));
   }
 
-  /** Waits until the engine has completed all sends. */
+  /** Waits until all sends are complete. */
   finish(): void {
     for (const work of this.#sends) work.wait();
     this.#sends = [];
@@ -112,7 +112,10 @@ export class BoundaryTransfers {
     this.#sends = [];
   }
 
-  /** Returns this replica's section of a boundary tensor, 1/t of its elements; undefined without replicas. */
+  /**
+   * Returns this replica's section of `tensor`, which is 1/t of the elements for t replicas; undefined
+   * without replicas.
+   */
   #viewPart(tensor: Tensor): Tensor | undefined {
     if (this.#replicas === undefined) return undefined;
     const size = tensor.size / this.#replicas.size;
@@ -133,7 +136,7 @@ export class BoundaryTransfers {
   }
 }
 
-/** Returns true if a send is complete; throws the error of a send that has failed. */
+/** Returns true if `work` is complete. Throws its error if it has failed. */
 function isReaped(work: Work): boolean {
   if (!work.isDone) return false;
   work.wait();

@@ -4,10 +4,10 @@ import type { Stage, StageForward, StageLoss, Upload } from '../stage.js';
 import type { RecordingRules } from './recording-rules.js';
 
 /**
- * Tensors on a device. Their addresses are fixed, so that new values can be copied into them before each
+ * Tensors on a device whose addresses are fixed, so that new values can be copied into them before each
  * launch. A tensor is identified by its position in the order of uploads and copies, its shape and its dtype.
- * Tensors marked by `keep` exist until the end. Other tensors are replaced if the next upload at their
- * position has another shape or dtype.
+ * Tensors marked by `keep` exist until `dispose`. Every other tensor is replaced if the next upload at its
+ * position has a different shape or dtype.
  */
 class FixedTensors {
   readonly #kept = new Map<string, Tensor>();
@@ -30,8 +30,8 @@ class FixedTensors {
   }
 
   /**
-   * The shapes and dtypes of the tensors copied since `upload`, in order. Two rounds with equal strings use
-   * the same kept tensors.
+   * The shapes and dtypes of the tensors used since `upload`, in order, as a string. Two rounds with equal
+   * strings use the same kept tensors.
    */
   get shapes(): string {
     return this.#used.map(({ dtype, shape }) => `${dtype} [${shape.join(', ')}]`).join(', ');
@@ -82,22 +82,25 @@ interface GraphSlotOptions<Batch> {
   /** The stage, which must have `load`. */
   readonly stage: Stage<Batch>;
   readonly device: Device;
-  /** The rules for recording that all slots of the stage share. */
+  /** The recording rules, which all slots of the stage share. */
   readonly rules: RecordingRules;
 }
 
 type Halves = 'together' | 'apart';
 type BackwardCall = Parameters<Stage<unknown>['backwardInput']>[0];
 
-/** The recorded passes for micro-batches of a shape. The tensors are in the slot's memory. */
+/**
+ * The recorded forward and backward passes for micro-batches with the same shapes. The tensors are in the
+ * slot's memory.
+ */
 interface Recording {
   readonly shapes: string;
   readonly forward: DeviceGraph;
   /** Absent on the last stage. */
   readonly output: Tensor | undefined;
-  /** The graph of the complete backward, or of its input half. */
+  /** The graph of the complete backward pass, or of its input half. */
   backward?: DeviceGraph;
-  /** The graph of the weight half, if backward is split. */
+  /** The graph of the weight half, if the backward pass is split. */
   weight?: DeviceGraph;
   halves?: Halves;
   /** Absent on the first stage. */
@@ -105,9 +108,9 @@ interface Recording {
   losses?: readonly StageLoss[];
 }
 
-/** A micro-batch between its forward and its backward, and the way its passes run. */
+/** A micro-batch between its forward pass and its backward pass, and the way these passes run. */
 interface InFlight<Batch> {
-  /** The inputs of forward; `input` is the slot's own copy if passes are graphs. */
+  /** The inputs of the forward pass. If the passes run as graphs, `input` is the slot's own copy. */
   readonly call: StageForward<Batch>;
   kind: 'eager' | 'recording' | 'recorded';
   readonly recording?: Recording;
@@ -116,10 +119,10 @@ interface InFlight<Batch> {
 }
 
 /**
- * Memory and graphs for one micro-batch at a time. Its passes through a stage are recorded once and then
- * launched. A stage has a slot for each micro-batch in flight. A slot contains:
- * - memory for all tensors of the passes, which no other pass uses between forward and backward of the
- *   micro-batch
+ * Memory and graphs for one micro-batch at a time. Its forward and backward passes through a stage are
+ * recorded once and then launched. A stage has a slot for each micro-batch in flight. A slot contains:
+ * - memory for all tensors of the passes, which no other pass uses between the micro-batch's
+ *   forward and backward passes
  * - fixed tensors for the inputs
  * - the graphs of each shape
  *
@@ -139,12 +142,17 @@ export class GraphSlot<Batch> {
     this.#memory = new GraphMemory(options.device);
   }
 
-  /** True if the slot has no micro-batch in flight, that is, after a backward and before the next forward. */
+  /**
+   * True if the slot has no micro-batch in flight, that is, after a backward pass and before the next forward
+   * pass.
+   */
   get isFree(): boolean {
     return this.#inFlight === undefined;
   }
 
-  /** Runs the stage's `forward`. `isAlone`: true to launch the operations one by one, without a graph. */
+  /**
+   * Runs the stage's `forward`. If `isAlone` is true, launches the operations one by one, without a graph.
+   */
   forward(call: StageForward<Batch>, { isAlone }: { readonly isAlone: boolean }): Tensor | undefined {
     const { stage, rules } = this.#options;
     this.#losses = undefined;
@@ -204,7 +212,7 @@ export class GraphSlot<Batch> {
     this.#land();
   }
 
-  /** Releases graphs and their memory. Call it between steps. */
+  /** Releases the graphs and their memory. Must be called between steps. */
   dispose(): void {
     for (const recording of this.#recordings.values()) dispose(recording);
     this.#recordings.clear();
@@ -271,8 +279,8 @@ export class GraphSlot<Batch> {
       this.#keep(inFlight.recording!);
       return;
     }
-    // the input half of backward does not change weight gradients, so the micro-batch can be repeated from
-    // its forward pass
+    // the input half of the backward pass does not change weight gradients, so the micro-batch can be
+    // repeated from its forward pass
     const { outputGradient } = inFlight;
     this.#forwardAgain(inFlight);
     this.#runEagerly(() => {
@@ -306,8 +314,8 @@ export class GraphSlot<Batch> {
   }
 
   /**
-   * Repeats forward for a backward that runs without a graph. The micro-batch has not been added to the
-   * gradients yet.
+   * Repeats the forward pass, so that the backward pass can run without a graph. The gradients do not contain
+   * the micro-batch yet.
    */
   #forwardAgain(inFlight: InFlight<Batch>): void {
     const { stage } = this.#options;
@@ -330,7 +338,7 @@ export class GraphSlot<Batch> {
     return this.#hasMemory && !isOver ? this.#memory.run(pass) : pass();
   }
 
-  /** Releases the memory for graphs that will not be recorded. */
+  /** Releases the memory that was reserved for graphs, because none will be recorded. */
   #giveMemoryBack(): void {
     this.#inputs.dispose();
     try {
@@ -342,7 +350,7 @@ export class GraphSlot<Batch> {
     }
   }
 
-  /** Copies the result of a pass that ran without a graph out of the slot's memory. */
+  /** Copies `result`, made by a pass that ran without a graph, out of the slot's memory. */
   #outside(result: Tensor | undefined): Tensor | undefined {
     if (result === undefined || !this.#hasMemory) return result;
     const copy = this.#copyInput(result);

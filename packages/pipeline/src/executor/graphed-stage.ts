@@ -5,7 +5,10 @@ import { GraphSlot } from './graph-slot.js';
 import { RecordingRules } from './recording-rules.js';
 
 export interface GraphedStageOptions<Batch> {
-  /** A model, or a model chunk of a pipeline. Its passes must not communicate with other processes. */
+  /**
+   * A model, or a model chunk of a pipeline. Its forward and backward passes must not communicate with other
+   * processes.
+   */
   readonly stage: Stage<Batch>;
   /** A device with graphs (`supportsGraphs`). */
   readonly device: Device;
@@ -29,17 +32,18 @@ export interface GraphedStageOptions<Batch> {
 }
 
 /**
- * A stage with recorded passes (CUDA graphs). A single call launches a pass, in place of some hundreds of
- * operations. The first micro-batch of a shape runs without a graph, so that libraries choose their
- * algorithms. Later micro-batches are recorded once in every slot and then launched. A slot has the memory of
- * one micro-batch in flight (`GraphSlot`). The number of slots is the schedule's maximum number of
- * micro-batches in flight. Evaluation runs without graphs. Results have the same bits as without graphs.
+ * A stage whose forward and backward passes are recorded (CUDA graphs). A single call then launches a whole
+ * pass instead of some hundreds of operations. The first micro-batch of each shape runs without a graph, so
+ * that libraries choose their algorithms. Later micro-batches are recorded once in every slot and then
+ * launched. A slot has the memory of one micro-batch in flight (see `GraphSlot`). The number of slots is the
+ * schedule's maximum number of micro-batches in flight. Evaluation runs without graphs. The results have the
+ * same bits as without graphs.
  */
 export class GraphedStage<Batch> implements Stage<Batch> {
   readonly #options: GraphedStageOptions<Batch>;
   readonly #rules: RecordingRules;
   readonly #slots: GraphSlot<Batch>[];
-  /** The slots in use, by micro-batch, from the start of forward to the end of backward. */
+  /** The slots in use, by micro-batch, from the start of the forward pass to the end of the backward pass. */
   readonly #inFlight = new Map<number, GraphSlot<Batch>>();
   /** The slots that hold losses, by micro-batch, until the losses are taken. */
   readonly #losses = new Map<number, GraphSlot<Batch>>();
@@ -131,7 +135,7 @@ export class GraphedStage<Batch> implements Stage<Batch> {
     this.#options.stage.abandon(microBatch);
   }
 
-  /** Releases graphs and their memory. Call it between steps. The caller still owns the stage. */
+  /** Releases the graphs and their memory. Must be called between steps. The caller still owns the stage. */
   dispose(): void {
     for (const slot of this.#slots) slot.dispose();
     this.#slots.length = 0;

@@ -11,7 +11,7 @@ type Options = PipelineOptions<ReturnType<typeof affineBatches>[number]>;
 const makeStages = (numChunks: number): Map<number, AffineStage> =>
   new Map(Array.from({ length: numChunks }, (_, chunk) => [chunk, new AffineStage({ chunk, numChunks })]));
 
-/** Makes a schedule of two chunks on one rank. It has all forward passes, then all backward passes. */
+/** Makes a schedule of two chunks on one rank, which runs all forward passes, then all backward passes. */
 function twoChunks(numMicroBatches: number): PipelineSchedule {
   const each = (kind: 'F' | 'B', chunk: number): ScheduleAction[] =>
     Array.from({ length: numMicroBatches }, (_, microBatch) => ({ kind, chunk, microBatch }));

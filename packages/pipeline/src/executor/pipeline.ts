@@ -18,11 +18,11 @@ export interface PipelineOptions<Batch> {
   readonly stages: ReadonlyMap<number, Stage<Batch>>;
   /**
    * Returns the schedule of a step with `numMicroBatches` micro-batches. The pipeline calls this function
-   * once for each number. Default: the schedule of a model in one stage.
+   * once for each value of `numMicroBatches`. Default: the schedule of a model with a single stage.
    */
   readonly schedule?: (numMicroBatches: number) => PipelineSchedule;
   /**
-   * The ranks of the pipeline, which correspond to the ranks of the schedule; undefined if the complete model
+   * The pipeline's process group, whose ranks are the ranks in the schedule; undefined if the complete model
    * is on this rank.
    */
   readonly group?: ProcessGroup | undefined;
@@ -33,13 +33,13 @@ export interface PipelineOptions<Batch> {
    */
   readonly replicas?: ProcessGroup | undefined;
   /**
-   * The rank of each chunk, if the caller knows it. The ranks then do not compare their chunks. A dry run
-   * needs this, because it has only one rank. Default: the ranks compare their chunks.
+   * The rank of each chunk, if the caller knows it. The ranks then do not compare their chunks. Required in a
+   * dry run, which has only one rank. Default: the ranks compare their chunks.
    */
   readonly placement?: readonly number[] | undefined;
-  /** The dtype of the boundary tensors. Default float32. */
+  /** The dtype of the boundary tensors. Default: float32. */
   readonly dtype?: DType;
-  /** The device of the boundary tensors. Default cpu. */
+  /** The device of the boundary tensors. Default: cpu. */
   readonly device?: Device;
   /** Records the activities of this rank; without a recorder nothing is measured. */
   readonly recorder?: PipelineRecorder | undefined;
@@ -53,27 +53,27 @@ export interface PipelineStep<Batch> {
   readonly batches: readonly Batch[];
   readonly lossFactors: LossFactors;
   /**
-   * Receives each loss that a chunk of this rank computes for a micro-batch, after the input half of backward
-   * (or after forward in an evaluation). The loss is freed after the call.
+   * Receives each loss that a chunk of this rank computes for a micro-batch, after the input half of the
+   * backward pass (or after the forward pass in an evaluation). The loss is freed after the call.
    */
   readonly onLoss: (loss: StageLoss, microBatch: number) => void;
 }
 
 export interface TrainingStep<Batch> extends PipelineStep<Batch> {
   /**
-   * The pipeline calls this function before the chunk's last backward pass (B, or W if backward is split).
-   * After this pass, the chunk's weight gradients are complete.
+   * The pipeline calls this function before the chunk's last backward pass (B, or W if backward passes are
+   * split). After this pass, the chunk's weight gradients are complete.
    */
   readonly beforeLastBackward?: ((chunk: number) => void) | undefined;
 }
 
 /**
- * The maximum number of combinations of shapes in the set of compared steps. When it is reached, the set is
- * cleared. Training with a fixed batch size never reaches it.
+ * The maximum size of the set of compared shape combinations. When the set reaches this size, it is cleared.
+ * Training with a fixed batch size never reaches it.
  */
 const maximumCompared = 1024;
 
-/** Returns the name of an activity in a profiler of the device. */
+/** Returns the activity's name in a profiler of the device. */
 function rangeName({ kind, chunk, microBatch }: RecordedActivity): string {
   return microBatch === undefined ? kind : `${kind} micro-batch ${microBatch}, chunk ${chunk ?? 0}`;
 }
@@ -83,7 +83,7 @@ interface PreparedStep {
   readonly schedule: PipelineSchedule;
   readonly training: MessagePlan;
   readonly evaluation: MessagePlan;
-  /** For each chunk on this rank, the micro-batch with the last backward. */
+  /** For each chunk on this rank, the micro-batch whose backward pass runs last. */
   readonly completing: ReadonlyMap<number, number>;
 }
 
@@ -125,12 +125,13 @@ export class Pipeline<Batch> {
   }
 
   /**
-   * Runs forward and backward of all micro-batches. After an error call `abandon`.
+   * Runs the forward and backward passes of all micro-batches. After an error, the caller must call
+   * `abandon`.
    *
    * @throws ConfigurationError `MTL_SCHEDULE_INVALID` for a schedule that cannot run,
-   *   `MTL_PIPELINE_PLACEMENT` for a schedule with other chunks than the pipeline, `MTL_PIPELINE_MISMATCH` if
-   *   ranks have different schedules or boundary tensors, `MTL_PIPELINE_REPLICAS` for boundary tensors that
-   *   cannot be divided evenly; also the errors of stages and group
+   *   `MTL_PIPELINE_PLACEMENT` for a schedule whose chunks differ from the pipeline's chunks,
+   *   `MTL_PIPELINE_MISMATCH` if ranks have different schedules or boundary tensors, `MTL_PIPELINE_REPLICAS`
+   *   for boundary tensors that cannot be divided evenly; also the errors of the stages and the group
    */
   run(step: TrainingStep<Batch>): void {
     const { training } = this.#prepare(step.batches);
@@ -145,8 +146,8 @@ export class Pipeline<Batch> {
   }
 
   /**
-   * Runs forward only, in the order of the schedule's forward passes, and keeps no activations. Throws the
-   * same errors as `run`.
+   * Runs only the forward passes, in the order in which the schedule runs them, and keeps no activations.
+   * Throws the same errors as `run`.
    */
   evaluate(step: PipelineStep<Batch>): void {
     const { evaluation } = this.#prepare(step.batches);
@@ -312,7 +313,7 @@ export class Pipeline<Batch> {
     );
   }
 
-  /** Checks that all ranks expect the same boundary tensors, for each new combination of shapes. */
+  /** For each new combination of shapes, checks that all ranks expect the same boundary tensors. */
   #compare(schedule: PipelineSchedule, batches: readonly Batch[]): void {
     const { group, replicas, device, dtype } = this.#options;
     const shapes = batches.map((batch) => this.#boundaryShape(batch));

@@ -1,12 +1,12 @@
 import { MtlError } from '@mtl/errors';
 import type { DeviceGraph, GraphMemory } from '@mtl/kernels';
 
-/** Codes of recording errors. After such an error, the operations of the passes are launched one by one. */
+/** Codes of recording errors. After such an error, a pass launches its operations one by one. */
 const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
 
 /**
- * The maximum number of micro-batch shapes with recorded passes. Every slot has its own graphs for each
- * shape.
+ * Passes are recorded for at most this many micro-batch shapes, because each micro-batch in flight has its
+ * own graphs for every recorded shape.
  */
 const maximumShapes = 16;
 const maximumSeen = 1024;
@@ -18,9 +18,10 @@ interface RecordingRulesOptions {
 }
 
 /**
- * Decides which passes of a stage are recorded. A pass is recorded if its shape has run before, so that
- * libraries have chosen their algorithms. After the device has refused to record a pass, none is recorded.
- * This class reports once that passes are launched as graphs, and once for each reason that prevents this.
+ * Decides which forward and backward passes of a stage are recorded. A pass is recorded if its shape has run
+ * before, so that libraries have chosen their algorithms. After the device has refused to record a pass, no
+ * further pass is recorded. This class reports once that passes are launched as graphs, and once for each
+ * reason that prevents this.
  */
 export class RecordingRules {
   readonly #options: RecordingRulesOptions;
@@ -42,12 +43,13 @@ export class RecordingRules {
   }
 
   /**
-   * Returns true if passes of a shape are to be recorded. Call it once for each micro-batch without graphs.
+   * Returns true if passes with the given shapes are to be recorded. Called once for each micro-batch without
+   * graphs.
    */
   isToBeRecorded(shapes: string): boolean {
     if (this.#isOver) return false;
     if (!this.#seen.has(shapes)) {
-      // a length may never occur again, so the number of remembered shapes is limited
+      // a length may never occur again, so the set of remembered shapes is limited
       if (this.#seen.size < maximumSeen) this.#seen.add(shapes);
       return false;
     }
@@ -59,7 +61,7 @@ export class RecordingRules {
     return false;
   }
 
-  /** Notes that passes of a shape are launched as graphs from now on. */
+  /** Notes that passes with the given shapes are launched as graphs from now on. */
   recorded(shapes: string): void {
     this.#recorded.add(shapes);
     this.#sayOnce('CUDA graphs: passes over micro-batches are launched as graphs from here on', {
@@ -69,8 +71,8 @@ export class RecordingRules {
 
   /**
    * Records the graph of `body`. Returns undefined if the device refuses to record the graph or lacks the
-   * memory. This is reported once, and no further graph is recorded. The device's memory may still be enough
-   * for running the operations, because they then need no graph memory.
+   * memory. The refusal is reported once, and no further graph is recorded. The device may still have enough
+   * memory to run the operations, which then need no graph memory.
    */
   record(memory: GraphMemory, body: () => void): DeviceGraph | undefined {
     try {

@@ -11,7 +11,7 @@ import {
 } from '../schedules.js';
 import { measureStep } from './measured-step.js';
 
-/** Returns the spans that ranks would record in a simulation, with 1 ms per unit of time. */
+/** Returns the spans that the ranks of a simulated step would record, with 1 ms per unit of time. */
 function makeSpans({ ranks }: Simulation): RecordedSpan[][] {
   const origin = 123e9;
   return ranks.map(({ passes }) => {

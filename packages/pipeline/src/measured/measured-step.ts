@@ -108,13 +108,13 @@ export function replayStep({ schedule, ranks }: Simulation): Simulation {
 }
 
 export interface PredictStepOptions {
-  /** The steps with measured times. Default: the predicted step. */
+  /** The steps whose measured times are used. Default: only the given step. */
   readonly samples?: readonly Simulation[];
-  /** The time of a transfer from one rank to another, in milliseconds. Default 0. */
+  /** How long a transfer from one rank to another takes, in milliseconds. Default: 0. */
   readonly communication?: number | undefined;
 }
 
-/** Simulates a measured step: its schedule, with the median time of each kind of pass on each chunk. */
+/** Simulates a measured step, given its schedule and the median time of each kind of pass on each chunk. */
 export function predictStep(step: Simulation, options: PredictStepOptions = {}): Simulation {
   const { samples = [step], communication = 0 } = options;
   const { schedule } = step;
@@ -128,7 +128,7 @@ export function predictStep(step: Simulation, options: PredictStepOptions = {}):
     }
   }
   const medians = (kind: PassKind): number[] =>
-    // if a chunk has no passes of this kind, the schedule does not use this number
+    // if a chunk has no passes of this kind, the schedule does not use this value
     schedule.placement.map((_, chunk) => median(durations.get(`${kind} ${chunk}`) ?? [0]));
   return simulateSchedule({
     schedule,

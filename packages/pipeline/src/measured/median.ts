@@ -1,6 +1,6 @@
 /**
- * Returns the median; for an even number of values, the mean of the middle two. NaN if a value is NaN or
- * there are no values.
+ * Returns the median, which for an even number of values is the mean of the middle two. Returns NaN if a
+ * value is NaN or there are no values.
  */
 export function median(values: readonly number[]): number {
   if (values.some(Number.isNaN)) return Number.NaN;

@@ -1,12 +1,15 @@
 import type { ChromeTrace, TraceEvent } from '../pictures/chrome-trace.js';
 import type { RecordedSpan } from './pipeline-recorder.js';
 
-/** A finished operation of a process group: the TraceEntry of @mtl/comm. Times are as in RecordedSpan. */
+/**
+ * A finished operation of a process group, in the form of `TraceEntry` in @mtl/comm. Times are measured as in
+ * RecordedSpan.
+ */
 export interface RecordedOperation {
   readonly group: string;
   readonly operation: string;
   /**
-   * The peer of a message or the root of a broadcast, as a position in the group; -1 for other operations.
+   * The peer of a message or the root of a broadcast, as a rank in the group; -1 for all other operations.
    */
   readonly peer: number;
   readonly sequence: number;
@@ -18,15 +21,15 @@ export interface RecordedOperation {
   readonly waitDoneNs: number;
 }
 
-/** The activities of a rank, on its own clock. */
+/** A rank's activities, with times on its own clock. */
 export interface RankTrace {
-  /** The rank among all ranks of the job. */
+  /** The rank's index among all ranks of the job. */
   readonly rank: number;
-  /** The number of the rank's pipeline: the global rank of the pipeline's first rank. */
+  /** Identifies the rank's pipeline by the global rank of the pipeline's first rank. */
   readonly pipeline: number;
   /** The rank's position in the pipeline. */
   readonly stage: number;
-  /** The nanoseconds to add to the rank's times, to convert them to the clock of rank 0. */
+  /** How many nanoseconds to add to the rank's times, to convert them to the clock of rank 0. */
   readonly clockOffsetNs: number;
   readonly spans: readonly RecordedSpan[];
   readonly operations: readonly RecordedOperation[];
@@ -51,10 +54,10 @@ const names: Readonly<Record<RecordedSpan['kind'], string>> = {
 const microsecond = 1000;
 
 /**
- * Formats the activities of all ranks as a Chrome trace, with times on the clock of rank 0, shifted to start
- * at 0. Each rank is a process. Its first row are the passes; the next rows are its communication queues with
- * all sends, receives and collectives. `args` of an operation contain the times of its posting and of the
- * wait for it.
+ * Formats the activities of all ranks as a Chrome trace. Times are on the clock of rank 0, shifted to start
+ * at 0. Each rank is shown as a process. Its first row contains the passes, and the next rows are its
+ * communication queues with all sends, receives and collectives. `args` of an operation contains the times at
+ * which it was posted and waited for.
  */
 export function mergeTraces(ranks: readonly RankTrace[]): ChromeTrace {
   const starts = ranks.flatMap(({ spans, operations, clockOffsetNs }) => [
@@ -100,7 +103,7 @@ function listEvents(
     const args = chunk === undefined ? {} : { chunk, microBatch };
     events.push({ name: `${names[kind]}${which}`, ph: 'X', cat: kind, pid: rank, tid: 0, ...time, args });
   }
-  // a queue runs its operations one after the other, so a row per queue is enough
+  // a queue runs its operations one after the other, so one row per queue is enough
   const rows = [...new Set(operations.map(nameQueue))].sort();
   rows.forEach((row, index) => {
     events.push(label('thread_name', index + 1, { name: row }));

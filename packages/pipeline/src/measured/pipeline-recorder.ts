@@ -1,8 +1,8 @@
 import type { PassKind } from '../schedules/pipeline-schedule.js';
 
 /**
- * An activity of a rank: a pass, the wait for the input of a pass, a complete step or evaluation of the
- * pipeline, or the work of the trainer between passes.
+ * An activity of a rank: a forward or backward pass, the wait for a pass's input, a complete step or
+ * evaluation of the pipeline, or the trainer's work between passes.
  */
 export interface RecordedActivity {
   readonly kind: PassKind | 'wait' | 'step' | 'evaluation' | 'optimizer' | 'reduce';

@@ -15,8 +15,8 @@ import {
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /**
- * Makes the trace of a step of two ranks, as a training run would write it. `unit` is the duration of a pass
- * in nanoseconds.
+ * Makes the trace of a step with two ranks, as a training run would write it. `unit` is the duration of a
+ * pass in nanoseconds.
  */
 function makeTrace(unit = 1e6): ChromeTrace {
   const { ranks } = simulateSchedule({

@@ -6,9 +6,9 @@ import type { RecordedSpan } from './pipeline-recorder.js';
 
 /** A pipeline in a trace. */
 export interface TracedPipeline {
-  /** The number of the pipeline: the global rank of its first rank. */
+  /** Identifies the pipeline by the global rank of its first rank. */
   readonly pipeline: number;
-  /** The training steps of the pipeline, in order. Times are milliseconds. */
+  /** The pipeline's training steps, in order. Times are in milliseconds. */
   readonly steps: readonly Simulation[];
 }
 
@@ -22,12 +22,12 @@ interface TracedRank {
 const microsecond = 1000;
 
 /**
- * Reads the training steps from the text of a trace that `mergeTraces` has made.
+ * Reads the training steps from the content of a trace file that `mergeTraces` has made.
  *
  * `name`: the name of the trace in errors and pictures
  *
- * @param text the contents of the file
- * @throws DataError `MTL_TRACE` if the text is not such a trace, or contains incomplete steps
+ * @param text the content of the file
+ * @throws DataError `MTL_TRACE` if the content is not such a trace, or contains incomplete steps
  */
 export function readTrace(text: string, { name }: { readonly name: string }): readonly TracedPipeline[] {
   const { events, ranks } = parse(text, name);
@@ -55,8 +55,8 @@ export function readTrace(text: string, { name }: { readonly name: string }): re
 }
 
 /**
- * Returns the activity that an event in the first row of a process describes; undefined if the event is not
- * valid.
+ * Returns the activity that is described by an event in the first row of a process; undefined if the event is
+ * not valid.
  */
 function readSpan({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
   const { chunk, microBatch } = readFields(args);
@@ -73,7 +73,7 @@ function readSpan({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Returns the fields of a value that should be an object. Returns no fields if it is not an object. */
+/** Returns the fields of `value`, or no fields if it is not an object. */
 function readFields(value: unknown): Fields {
   return typeof value === 'object' && value !== null ? (value as Fields) : {};
 }
@@ -83,7 +83,7 @@ function isRank(value: unknown): value is TracedRank {
   return [rank, pipeline, stage].every((number) => Number.isSafeInteger(number) && (number as number) >= 0);
 }
 
-/** Returns a list for each training step of a rank: the spans within the step. */
+/** Returns a list for each of a rank's training steps, with the spans within the step. */
 function splitSteps(spans: readonly RecordedSpan[]): RecordedSpan[][] {
   const steps = spans.filter(({ kind }) => kind === 'step').sort((a, b) => a.startNs - b.startNs);
   // half a microsecond, which is the rounding error of times in microseconds

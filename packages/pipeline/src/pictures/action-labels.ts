@@ -1,9 +1,9 @@
 import { chunkRounds, type PipelineSchedule, type ScheduleAction } from '../schedules/pipeline-schedule.js';
 
 /**
- * Returns a function that formats an action of a schedule for people, such as `B3`. With several chunks per
- * rank, the label is `B3a` for the rank's first chunk and `B3b` for its second (`B3:26` after the 26
- * letters).
+ * Returns a function that formats an action of the schedule for people, such as `B3`. With several chunks per
+ * rank, the label is `B3a` for the rank's first chunk and `B3b` for its second. After the 26 letters, the
+ * index is appended, as in `B3:26`.
  */
 export function actionLabels(schedule: PipelineSchedule): (action: ScheduleAction) => string {
   const rounds = chunkRounds(schedule);

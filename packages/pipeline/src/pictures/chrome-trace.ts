@@ -5,8 +5,7 @@ import { actionLabels } from './action-labels.js';
 export interface TraceEvent {
   readonly name: string;
   /**
-   * X: a pass that starts at `ts` and lasts `dur`. M: the name of a row. C: the value of a counter from `ts`
-   * on.
+   * X: a pass that starts at `ts` and lasts `dur`. M: the name of a row. C: a counter's value from `ts` on.
    */
   readonly ph: 'X' | 'M' | 'C';
   readonly cat?: string;
@@ -28,9 +27,9 @@ export interface ChromeTrace {
 const microseconds = 1000;
 
 /**
- * Formats a simulated step as a Chrome trace. `JSON.stringify` of the result is the file. Each rank is a
- * thread with an event for each pass, whose category is the kind of pass, and with a counter of live
- * activations.
+ * Formats a simulated step as a Chrome trace. The content of the trace file is `JSON.stringify` of the
+ * result. Each rank is a thread with an event for each pass, whose category is the kind of pass, and with a
+ * counter of live activations.
  */
 export function chromeTrace(simulation: Simulation): ChromeTrace {
   const { schedule, ranks, optimizerTime, bubbleFraction, stepTime } = simulation;
@@ -60,8 +59,8 @@ export function chromeTrace(simulation: Simulation): ChromeTrace {
 }
 
 /**
- * Returns events for a counter of live activations. The count increases when a forward starts, and decreases
- * when the last pass that needs the activations ends.
+ * Returns the events for a counter of live activations. The count increases when a forward pass starts, and
+ * decreases when the last pass that needs the activations ends.
  */
 function activationCounter({ passes }: SimulatedRank, tid: number): TraceEvent[] {
   let [untilInput, untilWeight] = [0, 0];

@@ -1,12 +1,12 @@
 import type { SimulatedRank, Simulation } from '../simulator/simulate-schedule.js';
 
-/** The text in every picture of a schedule. */
+/** The texts in every picture of a schedule. */
 interface SimulationDescription {
-  /** Title, for example `interleaved: 4 stages, 8 micro-batches, 2 chunks on each`. */
+  /** The title, for example `interleaved: 4 stages, 8 micro-batches, 2 chunks on each`. */
   readonly title: string;
-  /** Bubble, for example `step 57, bubble 18.8 % of the work`. */
+  /** The bubble, for example `step 57, bubble 18.8 % of the work`. */
   readonly bubble: string;
-  /** Memory, for example `peak activations: 11 on rank 0 (5.5 micro-batches of a stage)`. */
+  /** The memory, for example `peak activations: 11 on rank 0 (5.5 micro-batches of a stage)`. */
   readonly memory: string;
   /** The text of `memory`, wrapped at 100 columns. */
   readonly memoryLines: readonly string[];
@@ -39,7 +39,7 @@ export function idleShare({ idle, busy }: SimulatedRank): number {
   return idle + busy === 0 ? 0 : idle / (idle + busy);
 }
 
-/** Formats a number with at most four decimals. */
+/** Formats `value` with at most four decimals. */
 export function formatNumber(value: number): string {
   return String(Number(value.toFixed(4)));
 }

@@ -5,12 +5,14 @@ import { describeSimulation, formatNumber, formatPercent, idleShare } from './de
 
 /**
  * Draws a simulated step as text: one line per rank, with time from left to right on a common scale. `F2` and
- * `B2--` are forward and backward of micro-batch 2, `I2` and `W2` the halves of backward. A letter after the
- * number is the chunk of the rank; dots are idle time.
+ * `B2--` are the forward and backward passes of micro-batch 2, and `I2` and `W2` are the halves of its
+ * backward
+ * pass. A letter after the number identifies the chunk on the rank. Dots are idle time.
  *
- * @param options.width columns at which lines are folded. Default: never
- * @param options.scale columns per unit of time. With few columns, labels are shortened. Default: enough for
- *   every label
+ * @param options.width the column at which lines are wrapped. Default: lines are not wrapped
+ * @param options.scale the number of columns per unit of time. With few columns, labels are shortened.
+ * Default:
+ *   enough for every label
  */
 export function formatTimeline(
   simulation: Simulation,
@@ -40,19 +42,19 @@ function timelines(
     ...passes.map(({ action, start, end }) => ({ text: label(action), start, end })),
     { text: 'opt', start: optimizerStart, end: optimizerStart + optimizerTime },
   ]);
-  // a label must fit into its box, with a blank after it. A pass that takes no time has no box
+  // a label must fit into its box, with a blank after it; a pass that takes no time has no box
   const shown = boxes.flat().filter(({ start, end }) => end > start);
   const scale =
     givenScale ?? Math.max(0, ...shown.map(({ text, start, end }) => (text.length + 1) / (end - start)));
   return boxes.map((row, rank) => {
     const { stepStart } = ranks[rank]!;
-    // before the start and after the end of its own step, a rank is not idle: if there is no barrier, this
-    // time belongs to the previous and the next step
+    // before the start and after the end of its own step, a rank is not idle: without a barrier, this time
+    // belongs to the previous and the next step
     let line = ' '.repeat(Math.round(stepStart * scale));
     for (const box of row) {
       const [from, to] = [Math.round(box.start * scale), Math.round(box.end * scale)];
       if (to <= from) continue;
-      // dashes show the length of a box. The blank at its end separates it from the next box
+      // dashes show the length of a box, and the blank at its end separates it from the next box
       line = `${line.padEnd(from, '.')}${box.text.padEnd(to - from - 1, '-').slice(0, to - from - 1)} `;
     }
     return line.padEnd(Math.round((stepStart + stepTime) * scale), '.');
@@ -88,7 +90,7 @@ function rankTable(ranks: readonly SimulatedRank[]): string {
  * Explains the symbols of `formatTimeline`, in lines of at most 100 columns: the labels that occur in the
  * timeline, and the columns of its table.
  *
- * @param unit the unit of all times, for example `milliseconds`
+ * @param unit the unit of all times, such as `milliseconds`
  */
 export function timelineLegend({ schedule, ranks, optimizerTime }: Simulation, unit: string): string {
   const kinds = new Set(schedule.actions.flat().map(({ kind }) => kind));

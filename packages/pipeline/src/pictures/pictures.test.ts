@@ -117,7 +117,8 @@ describe('timelineSvg', () => {
     const firstRow = boxes
       .filter(([, , y]) => y === '44')
       .map(([, x, , width]) => [Number(x), Number(width)]);
-    // F0 F1 ..... B0 . B1 with 22 pixels for each unit of time, to the right of the row's name
+    // the expected row is `F0 F1 ..... B0 . B1`, measured from the first box, with 22 pixels for each unit of
+    // time
     const left = firstRow[0]![0]!;
     expect(firstRow.map(([x, width]) => [(x! - left) / 22, width! / 22])).toEqual([
       [0, 1],
@@ -125,7 +126,7 @@ describe('timelineSvg', () => {
       [4, 2],
       [7, 2],
     ]);
-    // there is a grey row per rank, with the width of the step of 9 units
+    // there is a grey row for each rank, as wide as the step of 9 units
     expect(svg.match(/width="198" height="26" fill="#dcdcdc"/g)).toHaveLength(2);
   });
 

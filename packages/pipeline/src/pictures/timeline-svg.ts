@@ -17,30 +17,33 @@ const looks: Readonly<
 const idleColour = '#dcdcdc';
 /** Sizes and margins, in pixels. */
 const [rowHeight, rowGap, top, right, fontSize] = [26, 5, 44, 170, 12];
-/** The smallest width of a box, and the largest width of the picture, which takes precedence. Pixels. */
+/**
+ * The smallest width of a box, and the largest width of the picture, in pixels. If they conflict, the
+ * picture's width takes precedence.
+ */
 const [narrowestBox, widestPicture] = [22, 8000];
 
-/** A picture without its frame. Sizes in pixels. */
+/** A picture without its frame. Sizes are in pixels. */
 interface Drawing {
   readonly title: string;
   readonly caption: string;
   readonly width: number;
   readonly height: number;
-  /** SVG elements for a frame of this width and height. */
+  /** The SVG elements, for a frame of size `width` by `height`. */
   readonly content: string;
 }
 
 /**
- * Draws a simulated step as an SVG picture in the style of Narayanan et al. 2021, figures 3 and 4: a row per
- * rank and a box per pass with its micro-batch number. Forward is blue, backward green, a rank's later chunks
- * lighter, idle time grey. The caption shows bubble and memory.
+ * Draws a simulated step as an SVG picture in the style of Narayanan et al. 2021, figures 3 and 4. It has a
+ * row per rank, and a box with the micro-batch number per pass. Forward is blue, backward is green, a rank's
+ * later chunks are lighter, and idle time is grey. The caption states the bubble and the memory.
  */
 export function timelineSvg(simulation: Simulation): string {
   return svgDocument([drawTimeline(simulation, { scale: timeScale(simulation) })]);
 }
 
 /**
- * Draws a measured step above the simulated step, in the style of `timelineSvg`, with a common scale of time.
+ * Draws a measured step above the simulated step, in the style of `timelineSvg`, with the same time scale.
  */
 export function comparisonSvg({
   measured,
@@ -56,7 +59,7 @@ export function comparisonSvg({
   ]);
 }
 
-/** Returns the pixels per unit of time for a picture of only this step. */
+/** Returns the number of pixels per unit of time for a picture of only this step. */
 function timeScale({ ranks, stepTime, optimizerTime }: Simulation): number {
   const endTime = Math.max(...ranks.map(({ stepStart }) => stepStart + stepTime));
   const lengths = ranks.flatMap(({ passes }) => passes.map(({ start, end }) => end - start));
@@ -64,7 +67,7 @@ function timeScale({ ranks, stepTime, optimizerTime }: Simulation): number {
   return Math.min(narrowestBox / shortest, widestPicture / endTime);
 }
 
-/** Draws the picture of `timelineSvg`. `scale`: pixels per unit of time. */
+/** Draws the picture of `timelineSvg`. `scale` is the number of pixels per unit of time. */
 function drawTimeline(
   simulation: Simulation,
   { scale, heading }: { readonly scale: number; readonly heading?: string | undefined },
@@ -134,7 +137,7 @@ interface Chart {
 
 interface RowChart extends Chart {
   readonly rank: number;
-  /** The grey bar of the rank's step, behind the boxes. Pixels. */
+  /** The grey bar of the rank's step, behind the boxes, in pixels. */
   readonly idle: { readonly x: number; readonly width: number };
 }
 
@@ -152,7 +155,7 @@ function drawRow(row: readonly Box[], chart: RowChart): string[] {
     parts.push(
       `<rect x="${round2(x)}" y="${y}" width="${round2(boxWidth)}" height="${rowHeight}" fill="${fill}" stroke="#ffffff"><title>${tip}</title></rect>`,
     );
-    // a letter is seven pixels wide; a number that does not fit is omitted, but the tooltip contains it
+    // a letter is seven pixels wide; a label that does not fit is omitted, but the tooltip contains it
     if (boxWidth < 7 * label.length + 2) continue;
     parts.push(text(label, { x: x + boxWidth / 2, y: baseline(rank), anchor: 'middle', fill: ink }));
   }
@@ -160,8 +163,8 @@ function drawRow(row: readonly Box[], chart: RowChart): string[] {
 }
 
 /**
- * Returns the colours of a box. Later chunks are lighter, down to a third of the colour; the colour of the
- * text contrasts with the box.
+ * Returns the colours of a box. Later chunks are lighter, down to a third of the full colour. The text has a
+ * contrasting colour.
  */
 function mixPaint(kind: BoxKind, round: number): { readonly fill: string; readonly ink: string } {
   const strength = Math.max(1 / 3, 1 - 0.3 * round);

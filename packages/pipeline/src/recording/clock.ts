@@ -9,19 +9,19 @@ export function nowNs(): number {
   return Number(process.hrtime.bigint());
 }
 
-/** Engines whose ranks are all on one host. These ranks share a monotonic clock. */
+/** Engines whose ranks are all on one host and therefore share a monotonic clock. */
 const sharingClock: readonly string[] = ['local', 'memory', 'single'];
 
-/** The number of round trips to each rank; the fastest round trip gives the offset. */
+/** The number of round trips to each rank. The fastest round trip determines the offset. */
 const numRounds = 16;
 
 interface ClockOffsetOptions {
-  /** All ranks whose clocks are compared. Every rank must call the function. */
+  /** All ranks whose clocks are compared. Every rank must call `clockOffset`. */
   readonly group: ProcessGroup;
-  /** Returns the time of this rank's clock, in nanoseconds. */
+  /** Returns the time on this rank's clock, in nanoseconds. */
   readonly now: () => number;
   readonly device: Device;
-  /** True if all ranks use the same clock. Default: depends on the engine. */
+  /** True if all ranks use the same clock. The default depends on the engine. */
   readonly isShared?: boolean;
 }
 
@@ -50,7 +50,7 @@ function answerAll({ group, now, tensor }: ClockMessages): number {
   for (let other = 1; other < group.size; other++) {
     for (let round = 0; round < numRounds; round++) {
       group.receive(tensor, { from: other }).wait();
-      // read() waits for the device, so the time is taken after the question has arrived
+      // read() waits for the device, so the time is taken after the other rank's message has arrived
       tensor.read();
       tensor.write(Float64Array.of(now()));
       group.send(tensor, { to: other }).wait();

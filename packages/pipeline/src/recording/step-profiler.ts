@@ -5,8 +5,9 @@ import { nowNs } from './clock.js';
 import { type WriteTraceOptions, writeTrace } from './write-trace.js';
 
 /**
- * A recorder that keeps the activities of a rank in memory. Times are the start and the end of an activity in
- * this process. On a GPU, this is the time to enqueue a pass, which the device runs later.
+ * A recorder that keeps a rank's activities in memory. An activity's times are when this process starts and
+ * ends it. For a pass on a GPU, the process only enqueues the pass in this time, and the device runs it
+ * later.
  */
 export class ActivityRecorder implements PipelineRecorder {
   #spans: RecordedSpan[] = [];
@@ -30,27 +31,27 @@ export class ActivityRecorder implements PipelineRecorder {
 }
 
 export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | 'operations'> {
-  /** The first step to record, by the trainer's step numbers. `last` is the last step. */
+  /** The first step to record, as the trainer counts steps. `last` is the last step to record. */
   readonly first: number;
   readonly last: number;
   /**
-   * Returns the operations of this rank's groups since the last call: `takeTrace` of its world, which keeps
-   * the latest 8192 operations.
+   * Returns the operations of this rank's groups since the last call, as `takeTrace` of the rank's world
+   * does. The world keeps only the latest 8192 operations.
    */
   readonly takeOperations: () => readonly TraceEntry[] & { readonly numDropped?: number };
 }
 
-/** A listener for the steps of a training run, and for the rank's activities in each step. */
+/** Listens to the steps of a training run, and to the rank's activities in each step. */
 export interface StepListener extends PipelineRecorder {
-  /** This function is called at the start of a step, on all ranks. */
+  /** Called at the start of a step, on all ranks. */
   beginStep(step: number): void;
-  /** This function is called at the end of a step, on all ranks. */
+  /** Called at the end of a step, on all ranks. */
   endStep(step: number): void;
 }
 
 /**
- * Records some steps of a training run, and writes their trace after the last recorded step. In steps that
- * are not recorded, it costs one comparison for each pass.
+ * Records some steps of a training run, and writes their trace after the last recorded step. In all other
+ * steps, the profiler costs one comparison for each pass.
  */
 export class StepProfiler implements StepListener {
   readonly #options: StepProfilerOptions;

@@ -7,17 +7,19 @@ import type { RecordedSpan } from '../measured/pipeline-recorder.js';
 import { clockOffset, nowNs } from './clock.js';
 
 export interface WriteTraceOptions {
-  /** The path of the trace, which the group's first rank writes. */
+  /** The path of the trace, which is written by the group's first rank. */
   readonly file: string;
-  /** All ranks of the job. Every rank calls `writeTrace`. */
+  /** All ranks of the job. Every rank must call `writeTrace`. */
   readonly group: ProcessGroup;
   /** The ranks of this rank's pipeline; undefined if the complete model is on this rank. */
   readonly pipeline?: ProcessGroup | undefined;
   /** The activities of this rank: `ActivityRecorder.take()`. */
   readonly spans: readonly RecordedSpan[];
-  /** The operations of this rank's groups in the same steps: `takeTrace()` of the rank's world. */
+  /**
+   * The operations of this rank's groups in the same steps, as returned by `takeTrace()` of the rank's world.
+   */
   readonly operations: readonly TraceEntry[];
-  /** The device of the tensors that the group communicates. Default cpu. */
+  /** The device of the tensors that the group communicates. Default: cpu. */
   readonly device?: Device;
 }
 
@@ -25,7 +27,7 @@ export interface WriteTraceOptions {
  * Gathers the activities of all ranks on the first rank and writes them as a Chrome trace, for
  * ui.perfetto.dev and `mtl schedule --compare`.
  *
- * @throws ConfigurationError `MTL_TRACE_FILE` on the first rank when the file cannot be written
+ * @throws ConfigurationError `MTL_TRACE_FILE` on the first rank if the file cannot be written
  */
 export function writeTrace(options: WriteTraceOptions): void {
   const { file, group, pipeline, spans, operations, device = 'cpu' } = options;
@@ -53,7 +55,9 @@ export function writeTrace(options: WriteTraceOptions): void {
   }
 }
 
-/** Gathers a value from every rank, in rank order, on the first rank; returns undefined on the others. */
+/**
+ * Gathers a value from every rank, in rank order, on the first rank. Returns undefined on all other ranks.
+ */
 function gatherOnFirst<Value>(
   value: Value,
   { group, device }: { readonly group: ProcessGroup; readonly device: Device },

@@ -4,10 +4,10 @@ import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-
 
 /**
  * Builds GPipe's schedule: all forward passes, then all backward passes (Huang et al. 2019, arXiv 1811.06965;
- * Narayanan et al. 2021, section 2.2.1 and figure 3). The bubble is (p-1)/m; when backward starts, the
+ * Narayanan et al. 2021, section 2.2.1 and figure 3). The bubble is `(p - 1) / m`. When backward starts, the
  * activations of all m micro-batches are alive.
  *
- * @throws ConfigurationError see `checkSize`; v must be 1
+ * @throws ConfigurationError the errors of `checkSize`; v must be 1
  */
 export function gpipe(size: ScheduleSize): PipelineSchedule {
   return allForwardAllBackward('gpipe', checkSize('gpipe', { size, chunks: oneChunk }));
@@ -16,11 +16,12 @@ export function gpipe(size: ScheduleSize): PipelineSchedule {
 /**
  * Builds the looped breadth-first schedule (Lamy-Poirier 2022, arXiv 2211.05953, section 3). A rank runs all
  * micro-batches through a chunk before it starts its next chunk. Backward does the same, from the last chunk
- * to the first. The gradients of a chunk are complete after its backward passes, so that their reduction
- * overlaps with the passes of other chunks. When backward starts, all v m activations are alive. With p or
- * more micro-batches the bubble is the same as in the interleaved schedule.
+ * to the first. The gradients of a chunk are complete after its backward passes, so their reduction can
+ * overlap with the passes of the remaining chunks. When backward starts, all `v * m` activations are alive.
+ * With p or more micro-batches, the bubble is the same as in the interleaved schedule.
  *
- * @throws ConfigurationError see `checkSize`; v must be 1 (GPipe) or more
+ * @throws ConfigurationError the errors of `checkSize`; v may be any value from 1 (the same schedule as
+ * GPipe)
  */
 export function breadthFirst(size: ScheduleSize): PipelineSchedule {
   return allForwardAllBackward(
@@ -32,7 +33,7 @@ export function breadthFirst(size: ScheduleSize): PipelineSchedule {
   );
 }
 
-/** Builds a schedule of all forward passes, then all backward passes, chunk after chunk. */
+/** Builds a schedule with all forward passes, then all backward passes, chunk after chunk. */
 function allForwardAllBackward(
   name: string,
   size: { readonly numStages: number; readonly numMicroBatches: number; readonly numChunks: number },

@@ -23,16 +23,16 @@ export type ScheduleName = keyof typeof functions;
 export const scheduleNames: readonly ScheduleName[] = Object.keys(functions) as ScheduleName[];
 
 /**
- * The name of a schedule in this package, or any other text for the user's own schedule. Editors complete the
+ * The name of a schedule in this package, or any other string for a user's own schedule. Editors complete the
  * known names.
  */
 export type ScheduleNameOrOther = ScheduleName | (string & {});
 
 /**
- * Builds the schedule with this name.
+ * Builds the schedule `name` in the given size.
  *
- * @throws ConfigurationError `MTL_SCHEDULE_NAME` with the most similar name; also the errors of the
- *   schedules' own functions
+ * @throws ConfigurationError `MTL_SCHEDULE_NAME` for an unknown name, with the most similar name; also the
+ *   errors of the function that builds the schedule
  */
 export function buildSchedule(name: ScheduleNameOrOther, size: ScheduleSize): PipelineSchedule {
   if (Object.hasOwn(functions, name)) return functions[name as ScheduleName](size);

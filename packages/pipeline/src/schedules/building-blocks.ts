@@ -1,7 +1,7 @@
 import type { ScheduleAction } from './pipeline-schedule.js';
 
 /**
- * Assigns chunks to ranks in turn: chunk c is on rank c mod p. The last rank therefore also sends to the
+ * Assigns chunks to ranks in turn: chunk c is on rank `c mod p`. Therefore the last rank also sends to the
  * first rank (Narayanan et al. 2021, section 2.2). With one chunk per rank, this is the usual placement of
  * stages.
  */
@@ -14,21 +14,24 @@ export function loopedPlacement(options: {
 }
 
 interface ForwardThenPairsOptions {
-  /** The number of forward passes of the rank, and also of backward passes. */
+  /** The number of the rank's forward passes, which is also the number of its backward passes. */
   readonly numPasses: number;
   /**
-   * The number of forward passes before the first backward pass; a number above `numPasses` means all of the
+   * The number of forward passes before the first backward pass. A value above `numPasses` means all of the
    * rank's passes.
    */
   readonly numWarmUp: number;
   readonly forward: (pass: number) => ScheduleAction;
-  /** Returns the actions for the backward of a pass, including other actions that directly follow it. */
+  /**
+   * Returns the actions for the backward pass with index `pass`, including the actions that directly follow
+   * it.
+   */
   readonly backward: (pass: number) => readonly ScheduleAction[];
 }
 
 /**
- * Returns the order of a rank in 1F1B and its variants: first some forward passes, then forward and backward
- * passes alternate, then the remaining backward passes follow.
+ * Returns a rank's order of actions in 1F1B and its variants: first some forward passes, then forward and
+ * backward passes alternate, and the remaining backward passes follow.
  */
 export function forwardThenPairs(options: ForwardThenPairsOptions): ScheduleAction[] {
   const { numPasses, forward, backward } = options;

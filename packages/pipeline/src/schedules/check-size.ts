@@ -1,18 +1,18 @@
 import { ConfigurationError } from '@mtl/errors';
 import type { ScheduleSize } from './pipeline-schedule.js';
 
-/** A complete schedule size, with all numbers in range. */
+/** A complete schedule size whose values are all in range. */
 interface CheckedSize {
   readonly numStages: number;
   readonly numMicroBatches: number;
   readonly numChunks: number;
 }
 
-/** The range of v, the number of chunks per rank, that a schedule supports. */
+/** The range of v (the number of chunks per rank) that a schedule supports. */
 interface ChunkRange {
   readonly least: number;
   readonly most: number;
-  /** The remedy for a number that is out of range. It names another schedule that supports this number. */
+  /** The remedy for a value that is out of range. It names a schedule that supports this value. */
   readonly remedy: string;
 }
 
@@ -25,7 +25,7 @@ export const oneChunk: ChunkRange = {
 };
 
 /**
- * Checks the common requirements of all schedules on their size.
+ * Checks the size requirements that all schedules share.
  *
  * @throws ConfigurationError `MTL_SCHEDULE_STAGES`, `MTL_SCHEDULE_MICRO_BATCHES`, `MTL_SCHEDULE_CHUNKS` or
  *   `MTL_SCHEDULE_GROUP_SIZE`

@@ -4,7 +4,8 @@ import { checkSize } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /**
- * A micro-batch on a chunk, in forward or backward. `round`: the chunk's index among the chunks of its rank.
+ * The forward or backward pass of a micro-batch on a chunk. `round` is the chunk's index among its rank's
+ * chunks.
  */
 interface Visit {
   readonly microBatch: number;
@@ -13,11 +14,14 @@ interface Visit {
 
 /**
  * Builds interleaved 1F1B in the order of Megatron-LM (Narayanan et al. 2021, section 2.2.2 and figure 4,
- * bottom; the group size is Megatron-Core's `microbatch_group_size_per_vp_stage`). Groups of N micro-batches
- * go through the chunks of a rank; the last group may be smaller. The bubble is (p-1)/(v m); rank r holds at
- * most 2(p-r-1) + (v-1)N + 1 live chunk activations.
+ * bottom). The group size N is Megatron-Core's `microbatch_group_size_per_vp_stage`. Groups of N
+ * micro-batches
+ * go through the chunks of a rank. The last group may be smaller. The bubble is `(p - 1) / (v * m)`. Rank r
+ * holds
+ * at most `2 * (p - r - 1) + (v - 1) * N + 1` live chunk activations.
  *
- * @throws ConfigurationError see `checkSize`, v is 2 or more; `MTL_SCHEDULE_GROUP_SIZE` or
+ * @throws ConfigurationError the errors of `checkSize`, where v must be 2 or more; `MTL_SCHEDULE_GROUP_SIZE`
+ * or
  *   `MTL_SCHEDULE_MICRO_BATCHES` unless p <= N <= m, and m mod N is 0 or at least p
  */
 export function interleaved(size: ScheduleSize): PipelineSchedule {
@@ -57,8 +61,8 @@ export function interleaved(size: ScheduleSize): PipelineSchedule {
 }
 
 /**
- * Returns the order in which a rank runs its chunks and micro-batches: group by group; within a group, chunk
- * by chunk; on each chunk, all micro-batches of the group.
+ * Returns the order in which a rank runs its chunks and micro-batches: group by group, within a group chunk
+ * by chunk, and on each chunk all micro-batches of the group.
  */
 function visitOrder(options: {
   readonly numMicroBatches: number;
@@ -84,7 +88,7 @@ interface Groups {
 
 /**
  * Returns true if every group, including a smaller last group, has enough micro-batches to fill the pipeline.
- * In a smaller group, a rank would wait because its next chunk has not yet received its input.
+ * In a group that is too small, a rank would wait because its next chunk has not yet received its input.
  */
 function fits({ numStages, numMicroBatches, groupSize }: Groups): boolean {
   const rest = numMicroBatches % groupSize;
@@ -126,7 +130,7 @@ function checkGroups(groups: Groups): void {
   );
 }
 
-/** Returns the nearest valid numbers below and above `value`, up to `limit`, if they exist. */
+/** Returns the nearest valid values below and above `value`, up to `limit`, if they exist. */
 function nearestFitting(
   value: number,
   { limit, isFit }: { readonly limit: number; readonly isFit: (candidate: number) => boolean },

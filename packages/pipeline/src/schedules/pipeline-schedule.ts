@@ -1,6 +1,7 @@
 /**
- * The letters in the comments of this folder are from Narayanan et al. 2021 (arXiv 2104.04473): p ranks
- * (stages), m micro-batches, v chunks per rank, r the number of a rank, N the micro-batch group size.
+ * The letters in the comments of this folder are from Narayanan et al. 2021 (arXiv 2104.04473): p is the
+ * number of ranks (stages), m the number of micro-batches, v the number of chunks per rank, r the index of a
+ * rank, and N the micro-batch group size.
  */
 
 /**
@@ -13,7 +14,10 @@ export type PassKind = 'F' | 'B' | 'I' | 'W';
 /** An action of a rank. */
 export interface ScheduleAction {
   readonly kind: PassKind;
-  /** The model chunk: 0 holds the first layers, `placement.length - 1` the head and the loss. */
+  /**
+   * The model chunk. Chunk 0 holds the first layers, and chunk `placement.length - 1` holds the head and the
+   * loss.
+   */
   readonly chunk: number;
   readonly microBatch: number;
 }
@@ -21,13 +25,13 @@ export interface ScheduleAction {
 /**
  * A pipeline schedule as data: the rank of each model chunk, and the order of forward and backward passes on
  * each rank. Sends and receives are not actions. When an F ends, its output is sent to the next chunk, if
- * there is any. When a B or I ends, its gradient is sent to the previous chunk, if there is any.
+ * there is one. When a B or I ends, its gradient is sent to the previous chunk, if there is one.
  */
 export interface PipelineSchedule {
   /** The name in pictures and errors. */
   readonly name: string;
   readonly numMicroBatches: number;
-  /** The rank of each chunk, chunks in the order of the model. */
+  /** The rank of each chunk, in the order of the model. */
   readonly placement: readonly number[];
   /** The actions of each rank, in order. */
   readonly actions: ReadonlyArray<readonly ScheduleAction[]>;
@@ -37,11 +41,11 @@ export interface PipelineSchedule {
 export interface ScheduleSize {
   /** p: ranks of the pipeline, 2 or more. */
   readonly numStages: number;
-  /** m: the number of micro-batches in a step of one pipeline. */
+  /** m: the number of micro-batches that one pipeline runs in a step. */
   readonly numMicroBatches: number;
   /**
-   * v: chunks of the model on each rank (virtual stages). Default: the smallest number that the schedule
-   * allows.
+   * v: the number of chunks of the model on each rank (virtual stages). Default: the smallest number that the
+   * schedule allows.
    */
   readonly numChunks?: number | undefined;
   /**
@@ -52,22 +56,20 @@ export interface ScheduleSize {
 }
 
 /**
- * A function that builds a schedule of any size. For a size that the schedule does not support, it throws a
+ * A function that builds a schedule of any size. If the schedule does not support a size, it throws a
  * ConfigurationError with the nearest valid values.
  */
 export type ScheduleFunction = (size: ScheduleSize) => PipelineSchedule;
 
 /**
- * Formats an action as in schedule files and messages: chunk, kind, micro-batch. `3F0` is forward of
- * micro-batch 0 on chunk 3.
+ * Formats an action as in schedule files and messages: chunk, kind, micro-batch. For example, `3F0` is the
+ * forward pass of micro-batch 0 on chunk 3.
  */
 export function formatAction({ chunk, kind, microBatch }: ScheduleAction): string {
   return `${chunk}${kind}${microBatch}`;
 }
 
-/**
- * Returns the index of each chunk among the chunks of its rank: 0 for the rank's first chunk in the model.
- */
+/** Returns each chunk's index among its rank's chunks: 0 for the rank's first chunk in the model. */
 export function chunkRounds({ placement }: Pick<PipelineSchedule, 'placement'>): readonly number[] {
   const numSeen = new Map<number, number>();
   return placement.map((rank) => {

@@ -24,8 +24,9 @@ const range = (first: number, last: number): number[] => {
 };
 
 /**
- * Returns all sizes that a schedule supports, with p up to 16 (8 in a fast run), m up to 64 (24) and v up to
- * 4. Groups have their default size.
+ * Returns all sizes that the schedule supports, with p up to 16 (8 in a fast run), m up to 64 (24 in a fast
+ * run)
+ * and v up to 4. Groups have their default size.
  */
 function allCases(name: ScheduleName): Case[] {
   const chunks = { interleaved: [2, 3, 4], 'breadth-first': [1, 2, 3, 4], 'zb-v': [2] } as Partial<
@@ -43,7 +44,8 @@ function allCases(name: ScheduleName): Case[] {
 }
 
 /**
- * Collects violations over many cases. A single assertion at the end is fast and shows the first failures.
+ * Collects violations over many cases. A single assertion at the end is fast, and its message shows the first
+ * failures.
  */
 function collectFailures(
   cases: readonly Case[],
@@ -59,8 +61,8 @@ function collectFailures(
 }
 
 /**
- * the sizes M_B and M_W in the formulas; M_W < M_B as in every transformer (in the papers, M_W is 32sbh and
- * M_B is 34sbh + 5as^2b)
+ * The sizes M_B and M_W in the formulas. M_W is smaller than M_B, as in every transformer: in the papers, M_W
+ * is `32 * s * b * h` and M_B is `34 * s * b * h + 5 * a * s^2 * b`.
  */
 const [forInput, forWeight] = [4, 3];
 
@@ -71,13 +73,16 @@ interface ExpectedPeak {
   readonly size?: number;
 }
 
-/** Returns the peak according to the papers' tables, independently of the code that builds schedules. */
+/**
+ * Returns the peak according to the tables in the papers, independently of the code that builds schedules.
+ */
 function expectedPeak({ name, ...size }: Case, rank: number): ExpectedPeak {
   const { numStages: p, numMicroBatches: m, numChunks: v, microBatchGroupSize: group = p } = size;
   const whole = (numAlive: number): ExpectedPeak => {
     return { numUntilInput: numAlive, numUntilWeight: 0, numAlive, size: numAlive * forInput };
   };
-  // Forward passes ahead of the first backward, and weight halves that lag behind, limited by m.
+  // `ahead` forward passes before the first backward pass, and `behind` weight halves that lag behind, both
+  // limited by m
   const split = (ahead: number, behind: number): ExpectedPeak => {
     const [a, w] = [Math.min(m, ahead), Math.min(behind, m - Math.min(m, ahead))];
     return { numUntilInput: a, numAlive: a + w, size: a * forInput + w * forWeight };
@@ -88,7 +93,7 @@ function expectedPeak({ name, ...size }: Case, rank: number): ExpectedPeak {
   if (name === 'interleaved') return whole(Math.min(m * v, 2 * (p - rank - 1) + (v - 1) * group + 1));
   if (name === 'zb-h1') return split(p - rank, rank);
   if (name === 'zb-h2') return split(2 * p - 2 * rank - 1, 2 * rank);
-  // for ZB-V, if m is large enough for the complete pattern: half of what p stages of 1F1B need
+  // for ZB-V, if m is large enough for the complete pattern, the peak is half of what p stages of 1F1B need
   return { numUntilWeight: 2 * rank + 1, numAlive: 2 * p };
 }
 
@@ -142,7 +147,7 @@ describe('every p, m and v', () => {
 
   /**
    * Keeps every p and v, but only a third of the values of m. The formulas are linear in m, and these
-   * simulations take most of the time.
+   * simulations take most of this file's test time.
    */
   const thinned = (cases: readonly Case[]): Case[] => {
     return cases.filter(({ numStages, numMicroBatches }) => numMicroBatches % 3 === numStages % 3);
@@ -157,7 +162,8 @@ describe('every p, m and v', () => {
     ['gpipe', () => true],
     ['1f1b', () => true],
     ['interleaved', () => true],
-    // with fewer micro-batches than stages, the first rank must wait for the input of its second chunk
+    // with fewer micro-batches than stages, the first rank must wait for the input of its second chunk, so
+    // the bubble is larger
     ['breadth-first', ({ numStages, numMicroBatches }: Case) => numMicroBatches >= numStages],
   ] as const)('%s has the bubble (p-1)/(v m)', (name, isExact) => {
     const exact = everyCase[name].filter(isExact);
@@ -169,7 +175,7 @@ describe('every p, m and v', () => {
           times: ofEveryChunk(schedule, times),
         });
         const fraction = (numStages - 1) / (numChunks * numMicroBatches);
-        // The makespan is exact; the fraction is a quotient of two sums, with a few rounding errors of 2^-53.
+        // the makespan is exact; the fraction is a quotient of two sums, with a few rounding errors of 2^-53
         const holds =
           makespan === (numChunks * numMicroBatches + numStages - 1) * work &&
           Math.abs(bubbleFraction - fraction) <= 1e-14 * fraction;

@@ -9,7 +9,10 @@ import {
 } from '../schedules.js';
 import { chunkRounds } from './pipeline-schedule.js';
 
-/** Writes the order of a rank as the papers do: F0a is micro-batch 0 forward on the rank's first chunk. */
+/**
+ * Formats a rank's order of actions as the papers do: F0a is the forward pass of micro-batch 0 on the rank's
+ * first chunk.
+ */
 function formatOrder(schedule: PipelineSchedule, rank: number): string {
   const rounds = chunkRounds(schedule);
   const isLooped = schedule.placement.length > schedule.actions.length;
@@ -19,7 +22,7 @@ function formatOrder(schedule: PipelineSchedule, rank: number): string {
 }
 
 describe('golden orders', () => {
-  // p = 4, m = 8: figure 4 of Narayanan et al. 2021, and the order that Megatron-LM's rule gives.
+  // p = 4 and m = 8, as in figure 4 of Narayanan et al. 2021; the order follows Megatron-LM's rule
   it('of 1F1B', () => {
     const schedule = buildSchedule('1f1b', { numStages: 4, numMicroBatches: 8 });
     expect(formatOrder(schedule, 0)).toBe('F0 F1 F2 F3 B0 F4 B1 F5 B2 F6 B3 F7 B4 B5 B6 B7');
@@ -74,8 +77,8 @@ describe('golden orders', () => {
 
 describe('golden makespans', () => {
   /**
-   * as in `mtl schedule`, times are for a whole stage: a chunk takes 1/v of this time; forward takes 1 and
-   * backward takes 2
+   * Returns the makespan if forward of a whole stage takes 1 and its backward takes 2. As in `mtl schedule`,
+   * a chunk takes 1/v of the stage's time.
    */
   const makespan = (name: string, size: ScheduleSize): number => {
     const { makespan: sum } = simulateSchedule({ schedule: buildSchedule(name, size) });
@@ -91,7 +94,7 @@ describe('golden makespans', () => {
     expect(makespan('1f1b', size)).toBe(plain);
     for (const name of ['interleaved', 'breadth-first']) {
       const schedule = buildSchedule(name, { ...size, numChunks: 2 });
-      // a number and the corresponding list with a time for each chunk give the same result
+      // a single number and the corresponding list with a time for each chunk give the same result
       expect(simulateSchedule({ schedule, times: { forward: 1, backward: 2 } }).makespan).toBe(chunked[0]);
       const halves = {
         forward: schedule.placement.map(() => 0.5),

@@ -2,12 +2,12 @@ import { checkSize } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /**
- * Builds ZB-V: two chunks per rank, placed as a V, and backward in two halves. Rank r has chunks r and
- * 2p-1-r, so the first rank has both the first and the last chunk. If F, I and W take equal times, there is
- * no bubble, and the peak memory is 2p chunk activations, as in 1F1B (Qi et al. 2023, arXiv 2401.10241,
- * section 6). Each boundary between neighbouring ranks is crossed twice.
+ * Builds ZB-V, which places two chunks per rank as a V and splits the backward pass into two halves. Rank r
+ * has chunks r and 2p-1-r, so the first rank has both the first and the last chunk. If F, I and W take equal
+ * times, there is no bubble, and the peak memory is 2p chunk activations, as in 1F1B (Qi et al. 2023, arXiv
+ * 2401.10241, section 6). Each micro-batch crosses the boundary between neighbouring ranks twice.
  *
- * @throws ConfigurationError see `checkSize`; v must be 2
+ * @throws ConfigurationError the errors of `checkSize`; v must be 2
  */
 export function zeroBubbleV(size: ScheduleSize): PipelineSchedule {
   const { numStages, numMicroBatches } = checkSize('zb-v', {
@@ -24,8 +24,8 @@ export function zeroBubbleV(size: ScheduleSize): PipelineSchedule {
 }
 
 /**
- * Returns the actions of a rank. `down` runs its chunk on the way from the first to the last rank. `up` runs
- * its chunk on the way back, which leads to the head.
+ * Returns the given rank's actions. `down` runs the rank's chunk on the way from the first rank to the last.
+ * `up` runs the rank's chunk on the way back, which leads to the head.
  */
 function rankOrder(options: {
   readonly numStages: number;
@@ -50,8 +50,8 @@ function rankOrder(options: {
   const repeat = (times: number, actions: () => void): void => {
     for (let time = 0; time < times; time++) actions();
   };
-  // fill: F passes until the first micro-batch has passed through all ranks down the V and up again, then
-  // until its gradient arrives
+  // fill phase: F passes until the first micro-batch has gone down the V and up again, and then until its
+  // gradient arrives
   repeat(2 * (numStages - rank) - 1, () => down.run('F'));
   repeat(rank, () => {
     up.run('F');
@@ -71,7 +71,7 @@ function rankOrder(options: {
     up.run('I');
     up.run('W');
   }
-  // drain: passes for which other ranks wait come first. Weight halves fill the gaps and the end
+  // drain phase: passes for which other ranks wait come first; weight halves fill the gaps and the end
   repeat(rank, () => {
     down.run('I');
     up.run('I');

@@ -31,7 +31,7 @@ const anySchedule = fc
     return buildSchedule(name, { numStages, numMicroBatches });
   });
 
-/** Generates a schedule, and the position of an action in it. */
+/** Generates a schedule and the position of one of its actions. */
 const anyAction = anySchedule.chain((schedule) =>
   fc
     .record({ rank: fc.nat(schedule.actions.length - 1), position: fc.nat() })
@@ -47,8 +47,9 @@ function withOrder(
 }
 
 /**
- * Returns true if the actions can run: the graph of "must come before" has no cycle. Written from the
- * definition of backpropagation over all pairs of kinds, and independent of the simulator's code.
+ * Returns true if the actions can run, that is, if the graph of "must come before" has no cycle. This
+ * function follows the definition of backpropagation over all pairs of kinds, and is independent of the
+ * simulator's code.
  */
 function canRun({ actions, placement }: PipelineSchedule): boolean {
   const nodes = actions.flatMap((order, rank) =>
@@ -155,7 +156,7 @@ describe('checkSchedule on mutations', () => {
         if (isFine) expect(kinds).toEqual(new Set());
         else expect([['order'], ['deadlock']]).toContainEqual([...kinds]);
       }),
-      // the seed is fixed, so that both outcomes occur
+      // the seed is fixed, so that both valid and broken schedules occur
       { numRuns: 150, seed: 4 },
     );
     expect(seen.broken).toBeGreaterThan(20);

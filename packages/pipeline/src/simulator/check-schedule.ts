@@ -19,7 +19,7 @@ export interface ScheduleProblem {
   /**
    * The kind of problem:
    * - `shape`: a placement or an action has a rank, chunk or micro-batch that does not exist
-   * - `misplaced`: an action of a chunk is on another rank than the chunk
+   * - `misplaced`: an action is on a different rank than its chunk
    * - `repeated`, `missing`: a micro-batch does not have exactly one F on a chunk, and exactly one B or one I
    *   and one W
    * - `order`: a pass comes before the pass on the same rank that makes its input
@@ -28,21 +28,21 @@ export interface ScheduleProblem {
   readonly kind: 'shape' | 'misplaced' | 'repeated' | 'missing' | 'order' | 'deadlock';
   readonly message: string;
   readonly rank?: number;
-  /** The index of the action among the actions of the rank. */
+  /** The action's index among the rank's actions. */
   readonly position?: number;
 }
 
 /**
- * The maximum number of reported problems: a longer list does not help the user, and a mistyped large number
- * of micro-batches would fill the memory with missing actions.
+ * The maximum number of reported problems. A longer list does not help the user, and after a mistyped large
+ * number of micro-batches, the missing actions would fill the memory.
  */
 const mostProblems = 20;
 
 /**
  * Returns the first 20 problems of a schedule. An empty list proves that every chunk runs forward and
- * backward of every micro-batch exactly once, in an order that every rank can follow to the end. The comment
- * of `runInOrder` describes the assumptions about communication. A valid schedule may still block if receives
- * are not posted early, or if sends wait for their receives.
+ * backward of every micro-batch exactly once, in an order that every rank can follow to the end. See
+ * `runInOrder` for the assumptions about communication. A valid schedule may still block if receives are not
+ * posted early, or if sends wait for their receives.
  */
 export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProblem[] {
   const misshapen = shapeProblems(schedule);
@@ -56,7 +56,7 @@ export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProb
   return [];
 }
 
-/** Schedules that have been found valid; in a dry run, many ranks check the same schedule. */
+/** Schedules that have been found valid. In a dry run, many ranks check the same schedule. */
 const valid = new WeakSet<PipelineSchedule>();
 
 /** @throws ConfigurationError `MTL_SCHEDULE_INVALID` with the first problems of `checkSchedule` */
@@ -79,7 +79,7 @@ export function assertSchedule(schedule: PipelineSchedule): void {
 }
 
 function shapeProblems({ numMicroBatches, placement, actions }: PipelineSchedule): ScheduleProblem[] {
-  // a schedule that a user's own function returns may lack these fields
+  // a schedule returned by a user's function may lack these fields
   if (!Array.isArray(placement))
     return [{ kind: 'shape', message: 'its placement is no list of ranks, one for each chunk' }];
   if (!Array.isArray(actions) || !actions.every(Array.isArray))
@@ -115,7 +115,7 @@ function shapeProblems({ numMicroBatches, placement, actions }: PipelineSchedule
   return problems.slice(0, mostProblems);
 }
 
-/** Returns the problem of a value that is not an action; undefined for an action. */
+/** Returns a description of the problem if `action` is not an action; otherwise undefined. */
 function actionProblem(action: ScheduleAction | null | undefined): string | undefined {
   if (typeof action !== 'object' || action === null)
     return `${JSON.stringify(action)}, which is no { kind, chunk, microBatch }`;
@@ -180,7 +180,7 @@ function orderProblems({ placement, actions }: PipelineSchedule, index: ActionIn
 
 function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): ScheduleProblem[] {
   const { placement, actions } = schedule;
-  // the durations do not matter, because they do not affect whether a schedule ends
+  // the durations do not matter, because they do not affect whether a schedule can run to its end
   const { passes, isDone } = runInOrder({ schedule, duration: () => 1, communication: 0 });
   const problems: ScheduleProblem[] = [];
   actions.forEach((order, rank) => {
@@ -203,7 +203,7 @@ function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): Sched
 
 const kinds: readonly PassKind[] = ['F', 'B', 'I', 'W'];
 
-/** An index of an action's position among the actions of its rank. */
+/** Maps each action to its position among its rank's actions. */
 class ActionIndex {
   readonly #numMicroBatches: number;
   /** a map instead of an array, so that a mistyped large micro-batch number does not allocate memory */
@@ -232,15 +232,14 @@ class ActionIndex {
     return (chunk * this.#numMicroBatches + microBatch) * kinds.length + kinds.indexOf(kind);
   }
 
-  /**
-   * Returns the position of the action among the actions of its rank; undefined if no rank has the action.
-   */
+  /** Returns the action's position among its rank's actions; undefined if no rank has the action. */
   findPosition(action: ScheduleAction): number | undefined {
     return this.#positions.get(this.#computeKey(action));
   }
 
   /**
-   * Returns the action that produces a result: F for a forward result; for a gradient, the chunk's B or I.
+   * Returns the action that produces the awaited result: the chunk's F for a forward result, its B or I for a
+   * gradient.
    */
   findProducer({ what, chunk }: Awaited, microBatch: number): ScheduleAction {
     if (what === 'forward') return { kind: 'F', chunk, microBatch };

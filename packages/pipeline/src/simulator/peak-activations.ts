@@ -1,33 +1,36 @@
 import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 
-/** A number for all chunks, or a number for each chunk, in the order of the model. */
+/** One value for all chunks, or a list with one value for each chunk, in the order of the model. */
 export type PerChunk = number | readonly number[];
 
 /**
- * The sizes of the tensors that a micro-batch keeps on a chunk, in any unit. From forward to the input half
- * of backward, these are all tensors that backward needs. Between input half and weight half, only the
- * tensors for the weight half remain. Example: 32sbh out of sb(34h + 5as) bytes per layer (arXiv 2401.10241,
- * table 1).
+ * The sizes of the tensors that a micro-batch keeps on a chunk, in any unit. From the forward pass to the
+ * input half of the backward pass, these are all tensors that the backward pass needs. Between the input half
+ * and the weight half, only the tensors for the weight half remain: for example, `32 * s * b * h` of the `s *
+ * b * (34 * h + 5 * a * s)` bytes per layer (arXiv 2401.10241, table 1).
  */
 export interface ActivationSizes {
-  /** M_B: the size from forward to the input half; default 1. */
+  /** M_B: the size from the forward pass to the input half; default 1. */
   readonly untilInput?: PerChunk;
   /** M_W: the size from the input half to the weight half; default `untilInput`. */
   readonly untilWeight?: PerChunk;
 }
 
-/** The peaks of a rank's live activations. The four numbers may be reached at different times. */
+/** The peaks of a rank's live activations. The individual peaks may be reached at different times. */
 export interface PeakActivations {
   /**
-   * The peak number of activations (each of a micro-batch on a chunk) between forward and the end of the
-   * input half of backward.
+   * The peak number of activations between the forward pass and the end of the backward pass's input half.
+   * Each micro-batch on a chunk counts as one activation.
    */
   readonly numUntilInput: number;
-  /** The peak number of activations that wait for their weight half; 0 if backward is not split. */
+  /** The peak number of activations that wait for their weight half; 0 if the backward pass is not split. */
   readonly numUntilWeight: number;
   /** Peak number of both kinds together. */
   readonly numAlive: number;
-  /** Peak size of both kinds together, in the unit of `ActivationSizes`. */
+  /**
+   * The peak size of all live activations together, before and after their input half, in the unit of
+   * `ActivationSizes`.
+   */
   readonly size: number;
 }
 

@@ -4,8 +4,8 @@ import { waitingTensors } from './plan-messages.js';
 
 describe('waitingTensors', () => {
   it('counts what has been posted for a later action', () => {
-    // rank 0: F0 F1 B0 B1 wait for the gradients of micro-batch 0 and then 1; rank 1: the input of F1 arrives
-    // during F0
+    // rank 0 first awaits the gradient of micro-batch 0, then the gradient of micro-batch 1; on rank 1, the
+    // input of F1 arrives during F0
     expect(waitingTensors(gpipe({ numStages: 2, numMicroBatches: 2 }))).toEqual([
       [1, 1, 1, 0],
       [1, 0, 0, 0],

@@ -9,7 +9,9 @@ export interface Transfer {
   /** The chunk that produced the tensor. */
   readonly chunk: number;
   readonly microBatch: number;
-  /** The other rank; undefined if both chunks are on this rank and nothing is sent. */
+  /**
+   * The rank at the other end of the transfer; undefined if both chunks are on this rank and nothing is sent.
+   */
   readonly peer: number | undefined;
 }
 
@@ -21,8 +23,8 @@ export interface PlannedAction {
   /** The boundary tensor that the action produces, for a neighbouring chunk. */
   readonly output: Transfer | undefined;
   /**
-   * The number of receives in the plan that are posted before the action starts. These are the receives of
-   * the action itself, and of the next action with receives.
+   * How many of the plan's receives are posted before the action starts. They include the receives of the
+   * action itself and of the next action with receives.
    */
   readonly numReceives: number;
   /** True if the weight gradients of the action's chunk are complete after the action. */
@@ -33,7 +35,7 @@ export interface PlannedAction {
 export interface MessagePlan {
   readonly actions: readonly PlannedAction[];
   /**
-   * The receives, in the order of posting. Receives from a rank are in the order in which this rank sends.
+   * The receives, in the order of posting. Receives from the same sender are in the order in which it sends.
    */
   readonly receives: readonly Transfer[];
 }
@@ -81,7 +83,7 @@ export function planMessages(
   };
 }
 
-/** Returns the name of a boundary tensor of a step. */
+/** Returns a key that identifies a boundary tensor within a step. */
 export function formatKey({ what, chunk, microBatch }: Omit<Transfer, 'peer'>): string {
   return `${what} ${chunk} ${microBatch}`;
 }
@@ -116,8 +118,8 @@ function transfer(
 }
 
 /**
- * Computes `numNeeded`: for each action, the number of receives that must be posted before its inputs can
- * arrive.
+ * Returns the receives in the order of posting, and `numNeeded`: for each action, the number of receives that
+ * must be posted before its inputs can arrive.
  */
 function postingOrder(
   inputs: ReadonlyArray<Transfer | undefined>,

@@ -7,7 +7,9 @@ export interface TimedPass {
   readonly end: number;
 }
 
-/** A result that a pass waits for: the output of a chunk's forward, or the gradient of a chunk's input. */
+/**
+ * A result that a pass waits for: the output of a chunk's forward pass, or the gradient of a chunk's input.
+ */
 export interface Awaited {
   readonly what: 'forward' | 'gradient';
   readonly chunk: number;
@@ -17,23 +19,26 @@ interface RunInOrderOptions {
   readonly schedule: PipelineSchedule;
   /** Returns how long an action runs. */
   readonly duration: (action: ScheduleAction) => number;
-  /** The time from the end of a pass until another rank can use the result; 0 between chunks of a rank. */
+  /**
+   * The time from the end of a pass until another rank can use the result. Between chunks on the same rank,
+   * this time is 0.
+   */
   readonly communication: number;
 }
 
-/** The result: all passes that could run, and the progress of each rank. */
+/** The passes that could run, and the progress of each rank. */
 interface RunInOrder {
   /** The passes of each rank. In a deadlock, a rank has fewer passes than actions. */
   readonly passes: ReadonlyArray<readonly TimedPass[]>;
   /**
-   * Returns true if a result existed at the end. With this function, reports find the missing result for
-   * which a rank waits.
+   * Returns true if the given result existed at the end. Reports use this function to find the missing result
+   * for which a rank waits.
    */
   readonly isDone: (awaited: Awaited, microBatch: number) => boolean;
 }
 
 /**
- * Returns the results, from any rank, that must exist before an action can start. The rank's own order of
+ * Returns the results, from any rank, that must exist before `action` can start. The rank's own order of
  * actions is a further condition, which is not included.
  */
 export function awaitedBy(action: ScheduleAction, numChunks: number): readonly Awaited[] {
@@ -77,7 +82,7 @@ export function runInOrder(options: RunInOrderOptions): RunInOrder {
     return ready;
   };
 
-  /** Runs a rank until it must wait. Returns true if it ran an action. */
+  /** Runs the actions of `rank` until it must wait. Returns true if any action ran. */
   const advance = (rank: number): boolean => {
     const order = actions[rank]!;
     const done = passes[rank]!;

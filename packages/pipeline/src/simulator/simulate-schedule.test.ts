@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ofEveryChunk } from '../../test/support/of-every-chunk.js';
 import { buildSchedule, parseScheduleCsv, type Simulation, simulateSchedule } from '../schedules.js';
 
-/** Formats the start and end of a rank's passes: `F0 0-1, B0 3-5`. */
+/** Formats the start and end of a rank's passes, as in `F0 0-1, B0 3-5`. */
 function formatClock({ ranks }: Simulation, rank: number): string {
   return ranks[rank]!.passes.map(
     ({ action, start, end }) => `${action.kind}${action.microBatch} ${start}-${end}`,
@@ -43,13 +43,14 @@ describe('simulateSchedule', () => {
     // the last rank determines the speed: its two micro-batches, plus the time until the first micro-batch
     // reaches this rank and the time of the last micro-batch on its way back
     expect(simulation.makespan).toBe(1 + 2 * 7 + 2);
-    // Idle time over busy time, over both ranks: 2 * 17 - (6 + 14) over 6 + 14.
+    // Idle time divided by busy time, for both ranks: 2 * 17 - (6 + 14) divided by 6 + 14.
     expect(simulation.bubbleFraction).toBeCloseTo(14 / 20, 12);
     const split = simulateSchedule({
       schedule: buildSchedule('zb-h1', { numStages: 2, numMicroBatches: 2 }),
       times: { ...times, backward: [2, 6] },
     });
-    // If backward is split, both halves compute the logits: 4 and 3 instead of 6.
+    // If backward is split, both halves compute the logits, and take 4 and 3 units of time instead of 6
+    // together.
     expect(formatClock(split, 1)).toBe('F0 1-2, I0 2-6, F1 6-7, I1 7-11, W0 11-14, W1 14-17');
   });
 

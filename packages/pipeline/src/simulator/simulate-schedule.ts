@@ -11,21 +11,21 @@ import {
 import { runInOrder, type TimedPass } from './run-in-order.js';
 
 /**
- * The durations of a micro-batch's passes, in any unit of time. A number is the duration for all layers of a
- * stage, and is divided by its number of chunks (as in the flags of `mtl schedule`). A list has one duration
- * for each chunk.
+ * The durations of a micro-batch's passes, in any unit of time. A single number is the duration for all
+ * layers of a stage, and is divided by the stage's number of chunks (as in the flags of `mtl schedule`). A
+ * list has one duration for each chunk.
  */
 export interface PassTimes {
   /** T_F, the time of forward; default 1. */
   readonly forward?: PerChunk;
-  /** T_B of the zero-bubble papers, the time of only the input half of backward. Default: 1. */
+  /** The time of the backward pass's input half alone, which the zero-bubble papers call T_B. Default: 1. */
   readonly backwardInput?: PerChunk;
-  /** T_W, the time of only the weight half of backward. Default: 1. */
+  /** The time of the backward pass's weight half alone, which the papers call T_W. Default: 1. */
   readonly backwardWeight?: PerChunk;
   /**
-   * The time of a backward that runs both halves together. Default: the sum of the halves. It is shorter than
-   * the sum if the halves share work. For example, the chunk with the head computes its logits in backward:
-   * once if both halves run together, and twice if they are separate.
+   * The time of a backward pass that runs both halves together. Default: the sum of the halves. It is shorter
+   * than the sum if the halves share work. For example, the chunk with the head computes its logits in the
+   * backward pass: once if both halves run together, and twice if they are separate.
    */
   readonly backward?: PerChunk;
   /**
@@ -42,8 +42,9 @@ export interface SimulateOptions {
   readonly times?: PassTimes;
   readonly activations?: ActivationSizes;
   /**
-   * True if every rank waits for all others before its optimizer step, as clipping by the global gradient
-   * norm and the overflow check of loss scaling require (arXiv 2401.10241, section 4). Default: true.
+   * True if every rank waits for all other ranks before its optimizer step, as clipping by the global
+   * gradient norm and the overflow check of loss scaling require (arXiv 2401.10241, section 4). Default:
+   * true.
    */
   readonly barrier?: boolean;
 }
@@ -76,7 +77,8 @@ export interface Simulation {
    */
   readonly stepTime: number;
   /**
-   * Idle time divided by busy time, summed over all ranks: t_pb / t_id of Narayanan et al. 2021, section 2.2.
+   * Idle time divided by busy time, each summed over all ranks. Narayanan et al. 2021, section 2.2, call this
+   * ratio t_pb / t_id.
    */
   readonly bubbleFraction: number;
   readonly hasBarrier: boolean;

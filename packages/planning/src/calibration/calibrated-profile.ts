@@ -4,7 +4,7 @@ import { hostInformation } from '@mtl/kernels';
 import type { CudaProbe } from '@mtl/kernels/internal';
 
 export interface CalibratedProfileOptions {
-  /** Measured rates with one process, and with several processes. */
+  /** The rates measured with one process, and the rates measured with several processes. */
   readonly rates: readonly MeasuredRates[];
   /** The number of processes that fully use the machine. */
   readonly numProcesses: number;

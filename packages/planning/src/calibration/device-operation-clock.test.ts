@@ -2,7 +2,10 @@ import { add, Tensor } from '@mtl/kernels';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { DeviceOperationClock } from './device-operation-clock.js';
 
-/** A simulated device. `works` enqueues work of the given milliseconds; without work the device is idle. */
+/**
+ * A simulated device. `works` enqueues work that takes the given number of milliseconds. Without work, the
+ * device is idle.
+ */
 const device = vi.hoisted(() => ({ nowMs: 0, enqueued: 0, works: (_ms: number): void => {} }));
 device.works = (ms) => {
   // work starts when earlier work is done, but not before the host has enqueued it

@@ -11,11 +11,17 @@ export interface DeviceOperationClockOptions {
    * The number of steps at the start, at least one, in which memory is allocated and algorithms are chosen.
    */
   readonly numWarmUpSteps: number;
-  /** The number of following steps that run as in training, to measure host times. Later steps have marks. */
+  /**
+   * The number of steps after the warm-up that run without marks, as in training, to measure host times.
+   * Later steps have marks.
+   */
   readonly numPlainSteps: number;
 }
 
-/** A mark on the device, with the operation since the previous mark; undefined for the first mark. */
+/**
+ * A mark on the device, with the operation since the previous mark. The operation is undefined for the first
+ * mark of a pass and after communication.
+ */
 interface MarkedOperation {
   readonly mark: DeviceMark;
   readonly operation: RecordedOperation | undefined;

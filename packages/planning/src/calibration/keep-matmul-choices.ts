@@ -6,7 +6,7 @@ import { configurationOfReference, type ReferenceRun } from './reference-runs.js
 
 export interface KeepMatmulChoicesOptions {
   readonly runs: readonly ReferenceRun[];
-  /** The environment, which may name the cache directory. */
+  /** The environment variables, which may name the cache directory. */
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
@@ -14,15 +14,15 @@ export interface KeepMatmulChoicesOptions {
 export interface KeptMatmulChoices {
   /** The file for the choices. */
   readonly path: string;
-  /** The number of problems that the file did not have. */
+  /** The number of timed matmul problems that were not yet in the file. */
   readonly numNew: number;
 }
 
 /**
  * Times the matmuls of reference runs on device `cpu` with the current threads. Writes the fastest algorithms
- * to the file for runs with --time-matmuls.
+ * to the file that runs with --time-matmuls read.
  *
- * @throws errors of `MatmulChoiceFile` and `timeMatmuls`
+ * @throws the errors of `MatmulChoiceFile` and `timeMatmuls`
  */
 export async function keepMatmulChoices(options: KeepMatmulChoicesOptions): Promise<KeptMatmulChoices> {
   const { runs, variables } = options;

@@ -15,12 +15,12 @@ import { configurationOfReference, type ReferenceRun } from './reference-runs.js
 export interface MeasureRatesOptions {
   /** The device to measure; `cuda` must be open already. Default: `cpu`. */
   readonly device?: 'cpu' | 'cuda';
-  /** The processes that share this machine; undefined for a single process. */
+  /** The world of the processes that share this machine; undefined for a single process. */
   readonly world: World | undefined;
   /** Number of threads of each process. */
   readonly numThreads: number;
   readonly runs: readonly ReferenceRun[];
-  /** Sizes in bytes of the complete tensors with which collectives are timed, ascending. */
+  /** The sizes of the complete tensors with which collectives are timed, in bytes, ascending. */
   readonly collectiveBytes: readonly number[];
   /** Called with each run before it starts. */
   readonly onRun?: (run: ReferenceRun, index: number) => void;
@@ -33,7 +33,8 @@ const numPlainSteps = 3;
 
 /**
  * Measures the times of operations on this machine while all processes run the same operations. All processes
- * call it. They train small models at the same time without communication, and then time their collectives.
+ * must call this function. They train small models at the same time without communication, and then time
+ * their collectives.
  */
 export async function measureRates(options: MeasureRatesOptions): Promise<MeasuredRates> {
   const { world, numThreads, runs, collectiveBytes, onRun, device = 'cpu' } = options;
@@ -111,7 +112,8 @@ async function trainListened(run: ReferenceRun, { device, ...options }: TrainLis
   try {
     await dryRunRank({ configuration, scale: 1 }, { rank: 0, model, ...options });
   } catch (error) {
-    // the simulated single rank of several may compute values that are not finite
+    // a single rank that simulates several ranks may compute values that are not finite; the times are valid
+    // nevertheless
     if (!(MtlError.isInstance(error) && error.code === 'MTL_NOT_FINITE')) throw error;
   }
 }
@@ -130,7 +132,7 @@ interface MeasureCollectivesOptions extends Pick<MeasureRatesOptions, 'collectiv
 }
 
 /**
- * Times collectives and messages of the processes of a group. All processes call it.
+ * Times collectives and messages between the processes of `group`. All processes must call this function.
  *
  * A collective is timed as in a step, with a tensor that was just written. It follows a matmul of about a
  * millisecond, which ranks finish at different times. From half a mebibyte on, such a collective takes two to
@@ -181,7 +183,7 @@ function measureCollectives(options: MeasureCollectivesOptions): CollectiveEntry
   ];
 }
 
-/** Work before communication that simulates the computation of a rank. */
+/** Work that each rank runs before communication, to simulate a rank's computation. */
 class Work {
   readonly #left: Tensor;
   readonly #right: Tensor;

@@ -79,8 +79,8 @@ function withGeneralKernel(kernels: readonly KernelEntry[]): KernelEntry[] {
 }
 
 /**
- * Returns the mean of repeated measurements. The spread is half the distance between the quartiles, divided
- * by the median.
+ * Returns the mean and the spread of repeated measurements. The spread is half the distance between the
+ * quartiles, divided by the median.
  */
 export function meanWithSpread(values: readonly number[]): {
   readonly mean: number;
@@ -91,8 +91,8 @@ export function meanWithSpread(values: readonly number[]): {
 }
 
 /**
- * Returns the median of repeated measurements. The spread is half the distance between the quartiles, divided
- * by the median.
+ * Returns the median and the spread of repeated measurements. The spread is half the distance between the
+ * quartiles, divided by the median.
  */
 export function medianWithSpread(values: readonly number[]): {
   readonly median: number;

@@ -7,8 +7,8 @@ import { type RecordedOperation, recordedOperation } from '../plan/recorded-oper
 export interface OperationSamples {
   readonly operation: RecordedOperation;
   /**
-   * Seconds from the end of the previous operation to the end of this operation. Host time between both is
-   * included.
+   * Seconds from the end of the previous operation to the end of this operation. The host's time between the
+   * two operations is included.
    */
   readonly seconds: number[];
 }
@@ -17,7 +17,7 @@ export interface OperationSamples {
 export interface TimedStep {
   /** Seconds of the complete step. */
   seconds: number;
-  /** Samples of operations, by a key of the properties that determine their times. */
+  /** Samples by operation. A key consists of the properties that determine an operation's time. */
   readonly samples: Map<string, OperationSamples>;
   /** Seconds from a pass's last operation to the end of the pass, for each pass. */
   readonly passSeconds: number[];
@@ -111,9 +111,9 @@ export function addSample(
 }
 
 /**
- * Returns the half of the steps with times nearest to the median. In these steps, the times of operations add
- * up to a typical step. Medians of single operations would not add up, because each step has a few slow
- * operations.
+ * Returns the half of the steps whose times are nearest to the median. In these steps, the times of
+ * operations add up to a typical step. Medians of individual operations would not add up, because each step
+ * has a few slow operations.
  */
 export function typicalSteps(steps: readonly TimedStep[]): TimedStep[] {
   const sorted = [...steps].sort((a, b) => a.seconds - b.seconds);

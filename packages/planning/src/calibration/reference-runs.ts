@@ -8,7 +8,7 @@ import {
 /** A small training run whose operations are timed. */
 export interface ReferenceRun {
   readonly options: RunOptions;
-  /** The number of processes in the layout. Only the first process is run. */
+  /** The number of processes in the layout. Only the first process runs. */
   readonly worldSize: number;
   readonly numSteps: number;
 }
@@ -24,8 +24,8 @@ interface Size {
 }
 
 /**
- * Sizes of models on CPUs. Their matmuls, attention and kernels cover small operations, where the overhead of
- * calls dominates, and large operations, where memory traffic dominates.
+ * The sizes of models on CPUs. Their matmuls, attention and kernels include small operations, for which call
+ * overhead dominates, and large operations, for which memory traffic dominates.
  */
 const sizes: readonly Size[] = [
   { hidden: 64, heads: 2, sequence: 64, batch: 2, vocabulary: 1000, layers: 2, steps: 24 },
@@ -49,8 +49,8 @@ const bertSizes: readonly Size[] = [
 ];
 
 /**
- * Sizes of models on GPUs, where a few thousand tokens use all multiprocessors. They are sizes of published
- * models with one layer each, and long sequences.
+ * The sizes of models on GPUs, where a few thousand tokens use all multiprocessors. They are the sizes of
+ * published models, with one layer each and long sequences.
  */
 const gpuSizes: readonly Size[] = [
   { hidden: 1024, heads: 16, sequence: 1024, batch: 8, vocabulary: 50_304, steps: 11 },
@@ -67,7 +67,7 @@ const gpuSizes: readonly Size[] = [
   { hidden: 5120, heads: 40, sequence: 2048, batch: 1, vocabulary: 32_000, steps: 11 },
 ];
 
-/** The size for the emulation, which runs every thread of a kernel as a fiber on a CPU. */
+/** The model size for the emulation, which runs every thread of a kernel as a fiber on a CPU. */
 const smallestSize: Size = { hidden: 32, heads: 2, sequence: 16, batch: 1, vocabulary: 64, steps: 7 };
 
 const llama = {
@@ -95,8 +95,9 @@ export interface ReferenceRunsOptions {
   /** The device to calibrate. Default: `cpu`. */
   readonly device?: 'cpu' | 'cuda';
   /**
-   * `quick`: models of one size with all operations; times of other sizes are extrapolated. `smallest`: like
-   * `quick`, with a size small enough for the emulation; only for device `cuda`. Default: `all`.
+   * `quick`: models of one size with all operations; the times for further sizes are extrapolated.
+   * `smallest`: like `quick`, but with a size small enough for the emulation, and only for device `cuda`.
+   * Default: `all`.
    */
   readonly extent?: 'all' | 'quick' | 'smallest';
 }
@@ -136,9 +137,7 @@ function referenceRunsOnCpu(isQuick: boolean): readonly ReferenceRun[] {
   ];
 }
 
-/**
- * Returns the runs for GPUs. They are in bfloat16, the usual dtype on GPUs, except for one size in float32.
- */
+/** Returns the runs for GPUs. They use bfloat16, the usual dtype on GPUs, except for one size in float32. */
 function referenceRunsOnGpu(extent: 'all' | 'quick' | 'smallest'): readonly ReferenceRun[] {
   const training = { bf16: true };
   const ofGpt = extent === 'all' ? gpuSizes : extent === 'quick' ? gpuSizes.slice(0, 1) : [smallestSize];
@@ -156,7 +155,7 @@ function referenceRunsOnGpu(extent: 'all' | 'quick' | 'smallest'): readonly Refe
 }
 
 /**
- * Returns the options of experts with half the hidden size of the model's MLP, as in published models with
+ * Returns options for experts with half the hidden size of the model's MLP, as in published models with
  * fine-grained experts.
  */
 const withExperts = ({ hidden }: Size) => ({
@@ -203,7 +202,11 @@ function referenceRun(
   };
 }
 
-/** Returns the configuration of a reference run on a device. @throws ConfigurationError */
+/**
+ * Returns the configuration of a reference run on `device`.
+ *
+ * @throws ConfigurationError
+ */
 export const configurationOfReference = (
   { options, worldSize }: ReferenceRun,
   device: 'cpu' | 'cuda',

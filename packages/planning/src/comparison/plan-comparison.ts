@@ -31,9 +31,9 @@ export async function planToCompare(
   return (options) => new PlanComparison({ plan, ...options });
 }
 
-/** Number of steps at the start in which memory is allocated and primitives are created. */
+/** The number of steps at the start in which memory is allocated and primitives are created. */
 const numWarmUpSteps = 4;
-/** Number of steps after which the comparison is printed. */
+/** The number of steps after which the comparison is printed. */
 const numSteadySteps = 10;
 /**
  * A kind of work is reported as slower than planned if the difference is at least this fraction of the step.
@@ -44,9 +44,9 @@ const leastDifference = 0.02;
 interface StepSeconds {
   readonly matmuls: number;
   readonly attention: number;
-  /** Seconds that the rank waited for other ranks. */
+  /** Seconds for which the rank waited for other ranks. */
   readonly communication: number;
-  /** Seconds of other kernels, the optimizer, and the other work of the host. */
+  /** Seconds of all further kernels, the optimizer, and the host's other work. */
   readonly rest: number;
 }
 
@@ -56,7 +56,9 @@ export interface PlanComparisonOptions {
   readonly write: (text: string) => void;
 }
 
-/** Compares the measured steps of a run with its plan, and names the kinds of work that are slower. */
+/**
+ * Compares a run's measured steps with its plan, and names the kinds of work that are slower than planned.
+ */
 export class PlanComparison implements StepComparison {
   readonly #options: PlanComparisonOptions;
   readonly #steps: StepSeconds[] = [];
@@ -84,7 +86,7 @@ export class PlanComparison implements StepComparison {
     if (this.#steps.length === numSteadySteps) this.#options.write(this.text());
   }
 
-  /** Returns the comparison of all steady steps so far as text. */
+  /** Returns a text that compares all steady steps so far with the plan. */
   text(): string {
     if (this.#steps.length === 0) return `plan: no step after the first ${numWarmUpSteps} to compare with it`;
     const { plan } = this.#options;
@@ -131,8 +133,8 @@ interface ComparedSeconds {
 }
 
 /**
- * Returns measured and planned seconds by kind of operation. The stages of a pipeline differ, so its rows are
- * only the computing time of the first rank and its waiting time.
+ * Returns the measured and planned seconds by kind of operation. The stages of a pipeline differ, so for a
+ * pipeline, the rows are only the computing time and the waiting time of the first rank.
  */
 function listRows(
   measured: StepSeconds,
@@ -165,7 +167,7 @@ export interface ComparisonTextOptions {
   readonly plannedBytes: number;
 }
 
-/** Returns the comparison as lines of text. The rows add up to the step. */
+/** Returns the comparison as lines of text. The times in the rows add up to the time of the step. */
 export function comparisonText({
   numSteps,
   rows,

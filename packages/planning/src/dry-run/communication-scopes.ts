@@ -9,17 +9,17 @@ import {
 import { type MeshView, reductionAxes } from '@mtl/layout';
 import { instanceRoles } from '@mtl/optimizer';
 
-/** The communication of a rank that is counted under one name. */
+/** A rank's communication that is counted under one name. */
 export interface CommunicationScope {
-  /** The name in reports: an axis, or the role of a group. */
+  /** The name in reports: an axis, or the role of a process group. */
   readonly name: string;
-  /** The role of the group in which the communication happens. */
+  /** The role of the process group in which the communication happens. */
   readonly role: string;
   /**
-   * The part of the communication that grows with the number of micro-batches: `all` communication of passes,
-   * or units of sharded states, which the first micro-batch of a step may gather more often than the others.
-   * Undefined if there is none: gradients are reduced once in a step, even if the reduction begins within the
-   * last pass.
+   * The part of the communication that grows with the number of micro-batches. `all`: all communication of
+   * passes. `units`: units of sharded states, which the first micro-batch of a step may gather more often
+   * than later micro-batches. Undefined if there is none: gradients are reduced once in a step, even if the
+   * reduction begins within the last pass.
    */
   readonly perMicroBatch: 'all' | 'units' | undefined;
   /** The operation that is counted. Default: all operations. */
@@ -27,10 +27,10 @@ export interface CommunicationScope {
 }
 
 /**
- * Returns the scopes of a run: the groups that strategies declare, and the group of all ranks. A group in
- * several scopes is counted only in the first. The reduction of gradients over data-parallel replicas may
- * include context-parallel ranks. It is counted under the name of the replicas' axis, and the axis's own
- * group is left out. Sums over instances are counted under their roles.
+ * Returns a run's scopes: the groups that strategies declare, and the group of all ranks. A group in several
+ * scopes is counted only in the first. The reduction of gradients over data-parallel replicas may include
+ * context-parallel ranks. It is counted under the name of the replicas' axis, and the axis's own group is
+ * left out. Sums over instances are counted under their roles.
  */
 export function communicationScopes(parallel: AxisSizes & OptimizedLayout): readonly CommunicationScope[] {
   const reductions = Object.entries(reductionAxes) as [MeshView, (typeof reductionAxes)[MeshView]][];
@@ -52,16 +52,19 @@ export function communicationScopes(parallel: AxisSizes & OptimizedLayout): read
   return [...scopes, { name: 'world', role: 'world', perMicroBatch: undefined }];
 }
 
-/** The roles of the groups across instances. Their sums follow the passes of a step. */
+/**
+ * The roles of the groups across instances. The sums over these groups are computed after the passes of a
+ * step.
+ */
 export const rolesOfInstances: ReadonlySet<string> = new Set(Object.values(instanceRoles));
 
-/** Returns whether ranks gather or reduce units of sharded states in every micro-batch. */
+/** Returns true if ranks gather or reduce units of sharded states in every micro-batch. */
 const dividesUnits = (parallel: OptimizedLayout): boolean =>
   optimizerSharing(parallel).store.divides.includes('gradients');
 
 /**
- * Returns the scopes of the gathers and reductions of sharded states; undefined if there is neither
- * communication in micro-batches nor between instances.
+ * Returns the scopes in which sharded states are gathered and reduced. Undefined if there is no such
+ * communication in micro-batches or between instances.
  */
 export function shardingScopes(
   parallel: OptimizedLayout,
@@ -88,12 +91,12 @@ export function shardingScopes(
   };
 }
 
-/** Bytes that a rank sends in one step, for states that are sharded over the ranks of a reduction. */
+/** The bytes that a rank sends in one step for states that are sharded over the ranks of a reduction. */
 export interface ShardingTraffic {
-  /** For parameters, and for matrices of gradients that an update rule needs whole. */
+  /** The bytes sent to gather parameters, and gradient matrices that an update rule needs whole. */
   readonly gatheredBytes: number;
   /** For gradients, within an instance. */
   readonly reducedBytes: number;
-  /** For gradients, between instances; absent for a single instance. */
+  /** The bytes of gradients that a rank sends to other instances; absent for a single instance. */
   readonly acrossInstancesBytes?: number;
 }

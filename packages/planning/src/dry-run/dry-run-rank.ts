@@ -35,24 +35,26 @@ export interface DryRunRank {
   /** The allocator's peak in bytes, from building the model to the end of the last step. */
   readonly peakBytes: number;
   readonly memoryByKind: MemoryByKind;
-  /** FLOPs of a step, as counted by the native operations. */
+  /** The FLOPs of a step, as counted by the native operations. */
   readonly flops: number;
   /**
-   * Bytes that the rank sends in a step, by the name of each `CommunicationScope` with a group of this rank.
+   * The bytes that the rank sends in a step, keyed by the names of the `CommunicationScope`s whose groups
+   * contain this rank.
    */
   readonly sentBytes: Readonly<Record<string, number>>;
   /**
-   * The part of `sentBytes` for sharded states; absent if neither micro-batches nor instances communicate.
+   * The part of `sentBytes` for sharded states; absent if sharded states are communicated neither within
+   * micro-batches nor between instances.
    */
   readonly shardingTraffic?: ShardingTraffic | undefined;
 }
 
-/** Listens to the actions of a rank: passes, ends of steps, and communication. */
+/** Listens to a rank's actions: passes, ends of steps, and communication. */
 export type DryRunListener = StepListener & Pick<MetaWorldOptions, 'onOperation' | 'onWait'>;
 
 /**
- * The number of steps with CUDA graphs: passes run directly in the first step, are recorded in the second,
- * and are launched as graphs from the third on.
+ * The number of steps to run with CUDA graphs. Passes run directly in the first step, are recorded in the
+ * second, and are launched as graphs from the third on.
  */
 const stepsOfGraphs = 3;
 
@@ -60,22 +62,24 @@ export interface DryRunRankOptions {
   readonly rank: number;
   readonly model: TransformerConfiguration;
   /**
-   * The number of steps to run. Later steps reuse the allocator's cached memory. Default: 1; with CUDA graphs
-   * 3, so that all passes are recorded.
+   * The number of steps to run. Later steps reuse the allocator's cached memory. Default: 1, or 3 with CUDA
+   * graphs, so that all passes are recorded.
    */
   readonly numSteps?: number;
   readonly listener?: DryRunListener | undefined;
-  /** The routing of tokens that is assumed for a model with experts. Default: even. */
+  /** The assumed routing of tokens, for a model with experts. Default: even. */
   readonly assumedRouting?: AssumedRouting | undefined;
 }
 
 /**
- * Builds a rank of a training run on a device without values, with the code of a real run, and runs its first
- * steps. Nothing is computed or communicated, and batches consist of full placeholder sequences. The result
- * includes FLOPs and bytes of micro-batches that are not run, except 8 bytes for each loss.
+ * Builds a rank of a training run with the code of a real run, but on a device that stores no values, and
+ * runs
+ * its first steps. Nothing is computed or communicated, and batches consist of full placeholder sequences.
+ * The result
+ * includes the FLOPs and bytes of micro-batches that are not run, except 8 bytes for each loss.
  *
- * @throws errors of building and running the rank; KernelError MTL_OUT_OF_MEMORY beyond 4 GiB where kernels
- *   are WebAssembly
+ * @throws the errors of building and running the rank; for the WebAssembly kernels, KernelError
+ *   MTL_OUT_OF_MEMORY beyond 4 GiB
  */
 export async function dryRunRank(
   { configuration, scale }: MetaRun,
@@ -133,7 +137,7 @@ export async function dryRunRank(
     let steps = 0;
     for await (const _ of trainer) if (++steps === numSteps) break;
     const sent = countSentBytes(processes.groups, counted);
-    // factor for the micro-batches that are not run
+    // the number of micro-batches that are not run, per micro-batch that is run
     const more = scale - 1;
     const { numMicroBatches } = configuration.training;
     const sentInStep = (scope: CommunicationScope): number =>
@@ -186,8 +190,8 @@ function makeProcesses(
 }
 
 /**
- * Returns the bytes that the rank has sent so far, by scope. The operations of a group that several scopes
- * count are in the first one.
+ * Returns the bytes that the rank has sent so far, by scope. If several scopes include a group, its
+ * operations count only for the first of these scopes.
  */
 function countSentBytes(
   groups: GroupsByRole,
@@ -218,7 +222,7 @@ class CountedPasses implements PipelineRecorder {
   readonly #groups: GroupsByRole;
   readonly #scopes: readonly CommunicationScope[];
   readonly #sentBytes = new Map<CommunicationScope, number>();
-  /** The bytes of all micro-batches of a step but the first. */
+  /** The bytes that all micro-batches of a step except the first send, by scope. */
   readonly #sentLater = new Map<CommunicationScope, number>();
 
   constructor(groups: GroupsByRole, scopes: readonly CommunicationScope[]) {
@@ -232,8 +236,8 @@ class CountedPasses implements PipelineRecorder {
   }
 
   /**
-   * Returns the bytes that grow with the number of micro-batches, as if every micro-batch sent as much as
-   * those after the first one.
+   * Returns the bytes that grow with the number of micro-batches, as if the first micro-batch sent the same
+   * number of bytes as each later micro-batch.
    */
   sentBytes(scope: CommunicationScope, { numMicroBatches }: { readonly numMicroBatches: number }): number {
     if (scope.perMicroBatch === 'all') return this.#sentBytes.get(scope) ?? 0;
@@ -257,15 +261,15 @@ class CountedPasses implements PipelineRecorder {
  * share schedules.
  */
 export interface MetaRun {
-  /** The configuration of the run on the meta device, with the number of micro-batches to run. */
+  /** The run's configuration on the meta device, with the number of micro-batches to run. */
   readonly configuration: PretrainingConfiguration;
-  /** The number of micro-batches in a step divided by the number that is run. */
+  /** The number of micro-batches in a step, divided by the number of micro-batches to run. */
   readonly scale: number;
 }
 
 /**
- * Returns the meta run of a training run. `numMicroBatches` micro-batches of a step are run (default: all;
- * see `enoughMicroBatches`).
+ * Returns the meta run of a training run. It runs only `numMicroBatches` micro-batches of a step (default:
+ * all; see `enoughMicroBatches`).
  */
 export function metaRun(
   run: PretrainingConfiguration,
@@ -287,20 +291,23 @@ export function metaRun(
   };
 }
 
-/** The bytes of a rank at its memory peak, by use. Their sum is the allocator's peak. */
+/** A rank's bytes at its memory peak, by use. Their sum is the allocator's peak. */
 export interface MemoryByKind {
   /** Parameters in the compute dtype. */
   readonly parameters: number;
   /** Main gradients. */
   readonly gradients: number;
   /**
-   * Master weights, if they are separate from the parameters; the optimizer states; and the allocator's
-   * rounding of parameters, gradients and states.
+   * The bytes of master weights, if they are separate from the parameters; of the optimizer states; and of
+   * the allocator's rounding for parameters, gradients and states.
    */
   readonly optimizer: number;
-  /** Activations of all micro-batches in flight that existed when the pass with the peak began. */
+  /** The activations of all micro-batches in flight when the pass with the peak began. */
   readonly activations: number;
-  /** Bytes that the current pass added. If the peak is outside of passes: all bytes that are not kept. */
+  /**
+   * The bytes that the current pass added. If the peak is outside of passes: all bytes at the peak beyond the
+   * states.
+   */
   readonly temporary: number;
 }
 
@@ -316,7 +323,7 @@ class PeakMemory {
   #atPass = 0;
   #peakOfPasses = 0;
 
-  /** Takes the bytes that are now in use as the baseline. */
+  /** Uses the bytes that are currently in use as the baseline. */
   constructor(device: Device) {
     this.#device = device;
     this.#before = memoryStatistics(device).bytesInUse;

@@ -32,7 +32,7 @@ const sum = (values: readonly number[]): number => values.reduce((total, value) 
 describe('dryRun', () => {
   it('leaves no descriptor open', async () => {
     const openFiles = (): number => readdirSync('/proc/self/fd').length;
-    // creates everything that a process creates only once, such as threads
+    // the first run creates everything that is created only once per process, such as threads
     await run({});
     const before = openFiles();
     await run({});
@@ -59,7 +59,7 @@ describe('dryRun', () => {
       24,
     );
     expect(ranks.map(({ rank }) => rank)).toEqual([0, 1, 6, 12, 18, 19]);
-    // middle stages of a pipeline differ only in the number of micro-batches in flight
+    // the middle stages of a pipeline differ only in the number of micro-batches in flight
     const [, , second, third] = ranks;
     expect(third!.flops).toBe(second!.flops);
     expect(third!.peakBytes).toBeLessThan(second!.peakBytes);
@@ -87,7 +87,8 @@ describe('dryRun', () => {
       expect(memoryByKind.gradients).toBe(2 * memoryByKind.parameters);
       // float32 master weights and two moments
       expect(memoryByKind.optimizer).toBeGreaterThanOrEqual(12 * rank.numParameters);
-      // plus the allocator's rounding, at most an eighth of each of the buffers (18 bytes per parameter)
+      // 12 bytes per parameter, plus the allocator's rounding, which is at most an eighth of each buffer (18
+      // bytes per parameter)
       expect(memoryByKind.optimizer).toBeLessThan((12 + 18 / 8) * rank.numParameters);
       expect(memoryByKind.temporary).toBeGreaterThan(0);
     }
@@ -103,11 +104,11 @@ describe('dryRun', () => {
     );
     const { ranks } = await run(options, 16);
     const [{ numParameters, sentBytes }] = ranks as [DryRun['ranks'][number]];
-    // float32 gradients are reduce-scattered and parameters all-gathered. Each transfers half of a padded
-    // buffer
+    // float32 gradients are reduce-scattered and parameters are all-gathered; each collective transfers half
+    // of a padded buffer
     expect(sentBytes.dp! / (4 * numParameters)).toBeGreaterThan(1);
     expect(sentBytes.dp! / (4 * numParameters)).toBeLessThan(1.05);
-    // half of the float32 tensor [S, B, H] between stages, for each of 2 micro-batches
+    // half of the float32 tensor [S, B, H] is sent between stages, for each of 2 micro-batches
     expect(sentBytes.pp! / (2 * 32 * 2 * 64 * 2)).toBeCloseTo(1, 0);
     expect(sentBytes.tp).toBeGreaterThan(0);
   });
@@ -129,7 +130,7 @@ describe('dryRun', () => {
       expect(shardingTraffic).toEqual(whole.shardingTraffic);
       const { gatheredBytes, reducedBytes } = shardingTraffic!;
       expect(gatheredBytes + reducedBytes).toBe(sentBytes.dp);
-      // half of the float32 gradients of every micro-batch
+      // in every micro-batch, a rank sends half of the float32 gradients
       const inAll = (numMicroBatches * 4 * whole.numParameters) / 2;
       expect(reducedBytes / inAll).toBeGreaterThan(1);
       expect(reducedBytes / inAll).toBeLessThan(1.05);
@@ -145,14 +146,15 @@ describe('dryRun', () => {
       });
       const { ranks } = await run(options(2, 64), 4);
       const { numParameters, sentBytes, shardingTraffic } = ranks[0]!;
-      // the float32 gradients that a rank owns, half of all, are all-reduced over two instances
+      // the float32 gradients that a rank owns (half of all gradients) are all-reduced over two instances
       const owned = (4 * numParameters) / 2;
       expect(sentBytes.dpInstances! / owned).toBeGreaterThanOrEqual(1);
       expect(sentBytes.dpInstances! / owned).toBeLessThan(1.05);
       const { gatheredBytes, reducedBytes, acrossInstancesBytes } = shardingTraffic!;
       expect(acrossInstancesBytes).toBe(sentBytes.dpInstances);
       expect(gatheredBytes + reducedBytes).toBe(sentBytes.dp);
-      // as much as two ranks with the same number of micro-batches send, who are one instance
+      // within its instance, a rank sends as much as a rank in a run of only one instance that has the same
+      // number of micro-batches
       const { ranks: alone } = await run(options(1, 32), 2);
       expect(sentBytes.dp).toBe(alone[0]!.sentBytes.dp);
       expect(ranks[0]!.peakBytes).toBe(alone[0]!.peakBytes);

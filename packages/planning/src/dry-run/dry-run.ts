@@ -21,28 +21,29 @@ import { type DryRunListener, type DryRunRank, dryRunRank, metaRun } from './dry
 export interface DryRun extends DryRunModel {
   /** The number of parameters of the complete model. */
   readonly numParameters: number;
-  /** Number of parameters that are used for a token; absent if all are used. */
+  /** The number of parameters that are used for a token; absent if all are used. */
   readonly numActiveParameters?: number | undefined;
   /**
-   * A rank of each kind, in rank order: the first tensor-parallel rank of every pipeline stage, and the last
-   * tensor-parallel rank of the first and the last stage. Every other rank equals a rank in this list.
+   * One rank of each kind, in rank order: the first tensor-parallel rank of every pipeline stage, and the
+   * last tensor-parallel rank of the first and the last stage. All further ranks are equal to a rank in this
+   * list.
    */
   readonly ranks: readonly DryRunRank[];
   /**
-   * Peak bytes of the rank with the most memory, if all tokens are routed to the experts of a single rank.
-   * `ranks` assume even routing. Absent if experts are not sharded.
+   * The peak bytes of the rank with the most memory if all tokens are routed to the experts of a single rank.
+   * `ranks` assumes even routing. Absent if experts are not sharded.
    */
   readonly unevenPeakBytes?: number;
 }
 
 export interface DryRunOptions {
-  /** Selects the ranks to run, among the ranks of each kind. Default: all. */
+  /** Returns true for the ranks to run, among the ranks of each kind. Default: all. */
   readonly isRun?: (coordinates: MeshCoordinates) => boolean;
-  /** True to also find the memory with uneven routing. Default: true. */
+  /** True to also determine the memory with uneven routing. Default: true. */
   readonly withUneven?: boolean;
-  /** Returns a listener to the steps of a rank; called for each rank that is run. */
+  /** Returns a listener for the steps of a rank. Called for each rank that is run. */
   readonly makeListener?: (coordinates: MeshCoordinates) => DryRunListener | undefined;
-  /** Called with each rank after it has run. An error from the callback ends the dry run. */
+  /** Called with each rank after it has run. If the callback throws an error, the dry run ends. */
   readonly onRank?: (rank: DryRunRank) => void;
 }
 
@@ -54,11 +55,11 @@ const checks: OptionChecks<DryRunOptions> = {
 };
 
 /**
- * Builds a training run on device `meta`, and runs its first step, one rank at a time. The dry run shows
- * errors, memory and communication, without the run's processes, data and time. Nothing is written. The files
- * of a tokenizer are read only if they are needed for the vocabulary size.
+ * Builds a training run on device `meta`, and runs its first step, one rank at a time. This shows errors,
+ * memory and communication without starting the run's processes, reading its data or taking its time. Nothing
+ * is written. A tokenizer's files are read only if the vocabulary size depends on them.
  *
- * @throws ConfigurationError MTL_OPTION; errors of building the run
+ * @throws ConfigurationError MTL_OPTION; the errors of building the run
  */
 export async function dryRun(
   configuration: PretrainingConfiguration,
@@ -83,7 +84,8 @@ export async function dryRun(
   }
   const uneven: number[] = [];
   for (const { rank, coordinates } of ranks) {
-    // runs only the first rank of every stage, because this rank has the first experts
+    // all tokens are routed to the first experts, so only the first rank of every stage, which has these
+    // experts, needs to run
     if (!withUneven || !dependsOnRouting(parallel) || !isFirstOfStage(coordinates)) continue;
     uneven.push((await dryRunRank(run, { rank, model, assumedRouting: 'first' })).peakBytes);
   }
@@ -98,10 +100,10 @@ export async function dryRun(
 }
 
 /**
- * Returns a number of micro-batches that represents a complete step, because later micro-batches only repeat
- * the passes. It is the smallest number with the same peak of activations in flight on every rank as in the
- * complete step. Schedules that keep all activations, and schedules from a file or a module, need the full
- * number.
+ * Returns a number of micro-batches that is enough to represent a complete step, because later micro-batches
+ * only repeat the passes. It is the smallest number for which every rank has the same peak of activations in
+ * flight as in the complete step. Schedules that keep all activations, and schedules from a file or a module,
+ * need the full number.
  */
 export function enoughMicroBatches({ parallel, training }: PretrainingConfiguration): number {
   const { numMicroBatches } = training;
@@ -119,7 +121,9 @@ export function enoughMicroBatches({ parallel, training }: PretrainingConfigurat
 
 const inFlight = (schedule: PipelineSchedule): string => JSON.stringify(peakActivations(schedule));
 
-/** Returns the schedule; undefined if it does not support this number of micro-batches. */
+/**
+ * Returns the schedule that `build` builds; undefined if it does not support this number of micro-batches.
+ */
 function scheduleIfAny(build: () => PipelineSchedule): PipelineSchedule | undefined {
   try {
     return build();
@@ -129,7 +133,7 @@ function scheduleIfAny(build: () => PipelineSchedule): PipelineSchedule | undefi
   }
 }
 
-/** The vocabulary size for the bundled corpus. Its tokenizer may not have been trained yet. */
+/** The assumed vocabulary size for the bundled corpus, whose tokenizer may not have been trained yet. */
 const bundledVocabularySize = 4096;
 
 /** The model of a training run, determined without opening its data. */
@@ -139,10 +143,7 @@ interface DryRunModel {
   readonly model: TransformerConfiguration;
 }
 
-/**
- * Returns the model of a run. The files of a tokenizer are read only if they are needed for the vocabulary
- * size.
- */
+/** Returns the model of a run. A tokenizer's files are read only if the vocabulary size depends on them. */
 export async function dryRunModel(configuration: PretrainingConfiguration): Promise<DryRunModel> {
   const vocabularySize = await findVocabularySize(configuration);
   const huggingFace = await openHuggingFace(configuration);

@@ -2,8 +2,8 @@ import { KernelError, MtlError } from '@mtl/errors';
 import { type HostInformation, hostInformation } from '@mtl/kernels';
 
 /**
- * Explains why the dry run of a rank ended where kernels are WebAssembly, whose device meta counts memory up
- * to 4 GiB. Returns other errors unchanged.
+ * Explains why a rank's dry run failed with the WebAssembly kernels: their device `meta` counts memory only
+ * up to 4 GiB. Returns all other errors unchanged.
  */
 export function explainUncountable(
   error: unknown,

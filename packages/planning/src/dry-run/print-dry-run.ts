@@ -23,9 +23,9 @@ import { type DryRun, dryRun } from './dry-run.js';
 import type { DryRunRank } from './dry-run-rank.js';
 
 /**
- * Prints the configuration of a run and the resources that it needs, for --dry-run of a training program.
+ * Prints a run's configuration and the resources that it needs, for a training program's --dry-run.
  *
- * @throws errors of checking the flags, building the run, and its first step
+ * @throws the errors of checking the flags, building the run, and its first step
  */
 export async function printDryRun(options: DryRunOfProgram): Promise<void> {
   const { numProcesses, variables, print } = options;
@@ -35,7 +35,7 @@ export async function printDryRun(options: DryRunOfProgram): Promise<void> {
   await loadModelBlocks(asked);
   const flags = withLoadedFlags(asked, await readLoadedFlags(asked));
   const worldSize = numProcesses ?? (numRunning > 1 ? numRunning : leastProcesses(flags.values));
-  // conversations are read, because their number determines the number of steps
+  // conversations are read, because the number of steps depends on their count
   const conversations = await openConversations(flags);
   const configuration = validateConfiguration(flags, { worldSize, conversations: conversations?.samples });
   print(printConfiguration(configuration, { all: false }));
@@ -48,7 +48,7 @@ function withoutData(flags: ParsedFlags): ParsedFlags {
   return { ...flags, ...resolveFlags(request), request };
 }
 
-/** Formats a dry run as a table. Ranks with equal numbers share a line. */
+/** Formats a dry run as a table. Ranks with equal values share a line. */
 export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ...of }: DryRun): string {
   const columns = ['ranks', 'parameters', 'peak memory', 'FLOPs of a step', 'sent in a step'];
   const groups = alike(ranks);
@@ -79,7 +79,7 @@ function alike(ranks: readonly DryRunRank[]): DryRunRank[][] {
 }
 
 function formatNumbers({ numParameters, peakBytes, flops, sentBytes }: DryRunRank): string[] {
-  // the bytes of the group of all ranks are omitted: only a few numbers per step
+  // the bytes of the group of all ranks are left out, because it sends only a few values per step
   const { world: _, ...along } = sentBytes;
   const sent = Object.entries(along).filter(([, bytes]) => bytes > 0);
   return [
@@ -90,7 +90,10 @@ function formatNumbers({ numParameters, peakBytes, flops, sentBytes }: DryRunRan
   ];
 }
 
-/** Returns the name of a line: the stages, and the coordinates within a stage if its ranks differ. */
+/**
+ * Returns the name of a table line: the stages and, if the ranks of a stage differ, the coordinates within
+ * the stage.
+ */
 function nameRanks(group: readonly DryRunRank[], ranks: readonly DryRunRank[]): string {
   const [{ coordinates: first }, { coordinates: last }] = [group[0]!, group.at(-1)!];
   const [stage, lastStage] = [findStage(first), findStage(last)];

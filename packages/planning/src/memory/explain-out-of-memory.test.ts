@@ -30,7 +30,7 @@ async function findRemedy(options: RunOptions, how: HowItRan = {}) {
   return (explained as MtlError).remedy!;
 }
 
-/** Returns the changes in a remedy, without the memory of each. */
+/** Returns the changes that a remedy lists, without the memory printed for each change. */
 const listNames = (remedy: string): string[] =>
   remedy
     .slice('use less memory: '.length)
@@ -43,7 +43,7 @@ describe('explainOutOfMemory', () => {
   it('names what takes less, how much, and the command that tells more', async () => {
     const remedy = await findRemedy({ training: { microBatchSize: 4, globalBatchSize: 4 } });
     expect(remedy).toMatch(/^use less memory: --micro-batch-size 1 \(\d+\.\d MiB instead of \d+\.\d MiB\); /);
-    // --bf16 may or may not save memory here, depending on the size of activations, so it is left out
+    // --bf16 may or may not save memory here, depending on the size of activations, so it is not compared
     expect(listNames(remedy).filter((name) => name !== '--bf16')).toEqual([
       '--micro-batch-size 1',
       '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1',
@@ -91,7 +91,7 @@ describe('explainOutOfMemory', () => {
       optimizer: { maxLearningRate: 1 },
     };
     const names = listNames(await findRemedy(experts, { worldSize: 4 }));
-    // the 8 experts could be split by 8, but not over 4 processes
+    // the 8 experts could be sharded over 8 processes, but there are only 4
     expect(names.filter((name) => name.includes('expert'))).toEqual([
       '--expert-model-parallel-size 2',
       '--expert-model-parallel-size 4',

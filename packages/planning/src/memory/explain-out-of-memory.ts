@@ -17,13 +17,14 @@ import { dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';
 const moreProcesses = `more processes with a larger ${flagsThatDivideModel.map((flag) => `--${flag}`).join(' or ')}`;
 
 /**
- * The longest time in milliseconds to search for advice, so that the failed process does not seem to hang.
+ * How long to search for advice at most, in milliseconds. In a longer search, the failed process would seem
+ * to hang.
  */
 const mostMilliseconds = 3000;
 
 /**
- * Adds advice to an out-of-memory error of a training run: flags that save memory, the rank's memory in a dry
- * run with each flag, and the command for more information. Returns other errors unchanged.
+ * Adds advice to a training run's out-of-memory error: flags that save memory, the rank's memory in a dry run
+ * with each flag, and the command for more information. Returns all other errors unchanged.
  */
 export async function explainOutOfMemory(error: unknown, options: FailedRun): Promise<unknown> {
   if (!MtlError.isInstance(error) || error.code !== 'MTL_OUT_OF_MEMORY') return error;
@@ -41,7 +42,10 @@ export async function explainOutOfMemory(error: unknown, options: FailedRun): Pr
   });
 }
 
-/** Kernels as WebAssembly compute in one process, and count no more than their own 4 GiB in a dry run. */
+/**
+ * Returns the error for the WebAssembly kernels. These kernels compute in a single process, and their dry run
+ * counts memory only up to 4 GiB.
+ */
 function explainOnWebAssembly(error: MtlError, smaller: readonly string[]): KernelError {
   const native = 'install native kernels, which use all memory of the machine (mtl doctor says how)';
   return new KernelError(error.code, error.message, {
@@ -52,8 +56,8 @@ function explainOnWebAssembly(error: MtlError, smaller: readonly string[]): Kern
 }
 
 /**
- * Returns the memory-saving changes that are found within the time limit; with `mustFit` only changes whose
- * dry run has not run out of memory.
+ * Returns the memory-saving changes that are found within the time limit. If `mustFit` is true, returns only
+ * changes whose dry run has not run out of memory.
  */
 async function findRemedies(
   options: FailedRun,
@@ -84,8 +88,8 @@ function describeRemedy(
 }
 
 /**
- * Returns the peak bytes of a rank's pipeline stage in a dry run. Returns undefined if the dry run fails (for
- * example, because memory runs out), so that its error does not replace the original error.
+ * Returns the peak bytes of the rank's pipeline stage in a dry run. Returns undefined if the dry run fails
+ * (for example, because memory runs out), so that its error does not replace the original error.
  */
 async function predictPeak(
   configuration: PretrainingConfiguration,
@@ -104,7 +108,7 @@ async function predictPeak(
 
 /** A variant of a training run that may take less memory. */
 interface SmallerRun {
-  /** The change, as flags on the command line. */
+  /** The change, as command-line flags. */
   readonly flags: string;
   readonly configuration: PretrainingConfiguration;
 }
@@ -112,8 +116,8 @@ interface SmallerRun {
 type SmallerRunsOptions = Omit<FailedRun, 'rank'>;
 
 /**
- * Returns the valid runs that differ by a single memory-saving change, in the order of increasing cost in
- * time. Dry runs then determine how much memory each change saves.
+ * Returns the valid runs that differ by a single memory-saving change, in order of increasing cost in time.
+ * Dry runs then determine how much memory each change saves.
  */
 function smallerRuns(options: SmallerRunsOptions): readonly SmallerRun[] {
   const { resolved } = options;
@@ -136,7 +140,7 @@ function validOrNone(options: SmallerRunsOptions): PretrainingConfiguration | un
 }
 
 /**
- * Returns changes that may save memory, in the order of increasing cost in time. Among changes of equal cost,
+ * Returns changes that may save memory, in order of increasing cost in time. Among changes with equal cost,
  * changes of the layout come first.
  */
 function changes({ training, parallel, model }: PretrainingConfiguration): readonly FlagChange[] {
@@ -154,13 +158,13 @@ function changes({ training, parallel, model }: PretrainingConfiguration): reado
     training.precision === 'fp32' && { costs: 'some', values: { bf16: true } },
   ];
   return [
-    // may contain invalid sizes, which are removed later
+    // these changes may contain invalid sizes, which are removed later
     ...savingsOfLayout(parallel, { hasExperts: model.numExperts !== undefined }),
     ...others.filter((change): change is FlagChange => change !== false),
   ].sort((a, b) => costsOfSaving.indexOf(a.costs) - costsOfSaving.indexOf(b.costs));
 }
 
-/** Formats a change as flags of a command line. */
+/** Formats a change as command-line flags. */
 const textOfChange = ({ values }: FlagChange): string =>
   Object.entries(values)
     .map(([flag, value]) =>

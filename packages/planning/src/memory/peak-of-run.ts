@@ -5,10 +5,11 @@ import { enoughMicroBatches } from '../dry-run/dry-run.js';
 import { dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';
 
 /**
- * Returns the peak of a run's memory in bytes, with activations, on the rank that takes most: from building
- * the model to the end of the first step, for the number of threads that is set.
+ * Returns the peak of a run's memory in bytes, including activations, on the rank with the highest peak. The
+ * peak is measured from building the model to the end of the first step, with the current number of threads.
  *
- * @throws KernelError MTL_OUT_OF_MEMORY where device meta cannot count that far: beyond 4 GiB of WebAssembly
+ * @throws KernelError MTL_OUT_OF_MEMORY if device meta cannot count that far: with the WebAssembly kernels,
+ * beyond 4 GiB
  */
 export async function peakBytesOfRun(
   configuration: PretrainingConfiguration,

@@ -13,9 +13,10 @@ import {
 import type { ListedStore } from '@mtl/optimizer';
 
 /**
- * Describes the step of a training run for the operation lists of other programs.
+ * Describes the step of a training run in the form for the operation lists of other programs.
  *
- * @throws ConfigurationError `MTL_PROFILE` for a model without a list, for adapters, experts and several
+ * @throws ConfigurationError `MTL_PROFILE` for a model that has no operation list, for adapters, experts and
+ * several
  *   optimizer instances, and for fp32, because the lists have no bytes and rates for it
  */
 export function listedStep(
@@ -75,13 +76,13 @@ export function listedStep(
   };
 }
 
-/** Returns true if the output head of a run's model uses the weight of the embedding. */
+/** Returns true if the output head uses the weight of the embedding. */
 export const hasTiedHead = ({ model }: PretrainingConfiguration): boolean =>
   !model.untieEmbeddingsAndOutputWeights;
 
 /**
- * Returns the states that the program of the operation lists shards for a store. These are the states that
- * the store shards, and the states that the program always shards.
+ * Returns the states that the program of the operation lists shards if it uses the given store: the states
+ * that the store shards, and the states that this program always shards.
  */
 export function softwareOfStore(
   { shardsParameters = false }: ListedSoftware,

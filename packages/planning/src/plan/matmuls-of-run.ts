@@ -6,7 +6,7 @@ import type { TransformerConfiguration } from '@mtl/models';
 import { enoughMicroBatches } from '../dry-run/dry-run.js';
 import { type DryRunListener, dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';
 
-/** Returns a listener that adds the matmuls in the steps of a dry run to `calls`. */
+/** Returns a listener that adds the matmuls of a dry run's steps to `calls`. */
 export function listenerFor(calls: MatmulCalls): DryRunListener {
   return {
     beginStep: () => {},
@@ -15,7 +15,7 @@ export function listenerFor(calls: MatmulCalls): DryRunListener {
   };
 }
 
-/** Returns the matmuls in a step of each kind of rank. */
+/** Returns the matmuls that each kind of rank computes in a step. */
 export async function matmulsOfRun(
   configuration: PretrainingConfiguration,
   model: TransformerConfiguration,

@@ -7,14 +7,15 @@ import { configureTinyGpt, layout, tinyGpt } from '../../test/support/tiny-gpt.j
 import { planIfFits, planRun, wholeMemory, withDeviceOfProfile } from './plan-run.js';
 import { recordRun } from './record-run.js';
 
-/** Returns the FLOPs of matmuls and of attention, as counted by the operations. */
+/** Returns the FLOPs of matmuls and attention, as the operations count them. */
 function countFlops(operations: readonly Operation[]): number {
   return operations.reduce((sum, operation) => {
     if (operation.kind === 'matmul') {
       return sum + 2 * operation.batch * operation.rows * operation.columns * operation.depth;
     }
     if (operation.kind !== 'fused-attention') return sum;
-    // the recorded FLOPs are the computed half; the backward pass computes five matmuls and counts four
+    // causal attention records only the FLOPs of the half that is computed; its backward pass computes five
+    // matmuls but counts four
     return sum + (2 * operation.flops) / (operation.name.endsWith('backward') ? 1.25 : 1);
   }, 0);
 }
@@ -41,8 +42,8 @@ describe('recordRun', () => {
     const options = mergeOptions({ training: { globalBatchSize: 8 } }, layout({ t: 2, p: 2 }), parallel);
     const run = await recordRun(configureTinyGpt(options, 8), { gpusPerNode: 4 });
     const { chunks, ends, message } = run.step;
-    // there are an all-gather and a reduce-scatter around attention and around the MLP of 2 layers, and one
-    // for the embedding
+    // in each of 2 layers, there is an all-gather and a reduce-scatter around attention and around the MLP;
+    // there is one more collective for the embedding
     const starts = chunks[0]!.F!.filter(({ kind }) => kind === 'start');
     expect(starts).toHaveLength(2 * 4 + 1);
     const backward = chunks[0]!.B!;
@@ -50,7 +51,7 @@ describe('recordRun', () => {
       ({ kind }, index) => kind === 'start' && backward[index + 1]!.kind === 'matmul',
     );
     expect(hidden).toBeGreaterThan(0);
-    // a message of S B H / t float32 values
+    // a message has `S * B * H / t` float32 values
     expect(message).toEqual({ bytes: (4 * 32 * 2 * 64) / 2, gather: undefined, isInside: false });
     const [first] = ends;
     expect(first!.reduction.isOverlapped).toBe(true);
@@ -87,8 +88,8 @@ describe('recordRun of experts', () => {
       .flat()
       .reduce((sum, { kind, chunk }) => sum + countFlops(step.chunks[chunk]![kind]!), 0);
     expect(recorded).toBe(ranks[0]!.flops);
-    // each expert gets rows from 2 x 2 processes with 2 x 32 tokens, for 2 experts each; half of the rows are
-    // sent
+    // each expert gets rows from 2 x 2 processes with 2 x 32 tokens, and each token chooses 2 experts; half
+    // of the rows are sent
     const grouped = step.chunks[0]!.F!.filter(
       (operation) => operation.kind === 'matmul' && operation.name === 'grouped_matmul',
     );
@@ -107,8 +108,8 @@ describe('recordRun of experts', () => {
   ])('has the shared experts during exchanges, each waited for once: %s', async (_, options) => {
     const { step } = await passes(options);
     for (const [kind, matmuls] of [
-      // two layers have both matmuls in the forward pass, and the gradients of inputs and weights in the
-      // backward pass
+      // each of two layers has both matmuls in the forward pass, and the gradients of inputs and weights in
+      // the backward pass
       ['F', 2 * 2],
       ['B', 2 * 4],
     ] as const) {
@@ -189,7 +190,7 @@ describe('recordRun on device cuda', () => {
 
   it('counts what a forward pass keeps on that device', async () => {
     const { keptBytes } = await recordRun(configureTinyGpt(options), { gpusPerNode: 8 });
-    // at least the input of each of 4 layers, S B H values in bfloat16
+    // the forward pass keeps at least the input of each of 4 layers, which has `S * B * H` values in bfloat16
     expect(keptBytes[0]).toBeGreaterThan(4 * 32 * 2 * 64 * 2);
   });
 
@@ -202,8 +203,8 @@ describe('recordRun on device cuda', () => {
       const [first] = step.chunks[0]!.F!.filter(({ kind }) => kind === 'fused-attention');
       return (first as FusedAttentionOperation).flops;
     };
-    // two matmuls of S S B H; the causal mask leaves half; with a window of 7 keys before the query,
-    // S 8 B H
+    // two matmuls with `S * S * B * H` products each; the causal mask leaves half; with a window of 7 keys
+    // before the query, `S * 8 * B * H`
     expect(await attentionFlops({})).toBe(2 * 2 * 32 * 32 * 2 * 64 * 0.5);
     expect(await attentionFlops({ windowSize: '7,0' })).toBe(2 * 2 * 32 * 8 * 2 * 64);
     expect(await attentionFlops({ windowSize: '40,0' })).toBe(2 * 2 * 32 * 32 * 2 * 64 * 0.5);
@@ -240,7 +241,7 @@ describe('planRun of experts', () => {
     expect(dataCommunication).toBeGreaterThan(0);
     const whole = await makePlan({ layout: { expertModelParallelSize: 1 } }, 2);
     expect(whole.breakdown.expertCommunication).toBe(0);
-    // if each process has all experts, the gradients of experts are reduced too
+    // if each process has all experts, their gradients are also reduced
     expect(whole.breakdown.dataCommunication).toBeGreaterThan(dataCommunication);
   });
 
@@ -248,9 +249,9 @@ describe('planRun of experts', () => {
     const spread = await makePlan({}, 2);
     const most = Math.max(...spread.ranks.map(wholeMemory));
     expect(spread.unevenMemoryBytes).toBeGreaterThan(most);
-    // in each of 2 layers, a process gets 2 times 64 tokens for 2 experts, twice the number with even
-    // routing. This adds rows and their gradients in two sizes, and the permuted rows. Everything else is
-    // equal
+    // in each of 2 layers, a process gets 2 times 64 tokens for 2 experts, which is twice the number with
+    // even routing. This adds rows and their gradients in two sizes, and the permuted rows. Everything else
+    // is equal
     expect(spread.unevenMemoryBytes! - most).toBeLessThan(128 * 4 * (4 * 64 + 6 * 48) * 2);
     expect((await makePlan({ layout: { expertModelParallelSize: 1 } }, 2)).unevenMemoryBytes).toBeUndefined();
     const gathered = await makePlan({ layout: { moeTokenDispatcherType: 'allgather' } }, 2);
@@ -289,7 +290,7 @@ describe('planRun', () => {
     const [two, four, eight] = [await planned(true, 8), await planned(true, 16), await planned(true, 32)];
     expect(four!.reducedBytes).toBe(2 * two!.reducedBytes);
     expect(eight!.reducedBytes).toBe(2 * four!.reducedBytes);
-    // every micro-batch but the first finds the root and the first layers in memory
+    // every micro-batch except the first finds the root and the first layers already gathered in memory
     expect(eight!.gatheredBytes - four!.gatheredBytes).toBe(2 * (four!.gatheredBytes - two!.gatheredBytes));
     expect(four!.gatheredBytes).toBeLessThan(2 * two!.gatheredBytes);
   });
@@ -305,11 +306,12 @@ describe('planRun', () => {
     const mebibyte = 2 ** 20;
     const ofStage = (stage: number) =>
       ranks.find(({ stages }) => stages.includes(stage))!.memoryOfLibraries!.communicators / mebibyte;
-    // 24 rings of 12 MiB for pairs of ranks on a node (tensor, data), and 16 of 20 MiB for all ranks
+    // each of the two groups within a node (tensor and data) has 24 rings with 12 MiB, and the group of all
+    // ranks has 16 rings with 20 MiB
     const collectives = 2 * 24 * 12 + 16 * 20;
-    // plus 8 channels of 10 MiB for messages, sent and received in both directions
+    // 8 channels with 10 MiB are added for messages, which are sent and received in both directions
     expect(ofStage(1)).toBe(collectives + 4 * 8 * 10);
-    // the first stage also has the group of the tied embedding, but two messages instead of four
+    // the first stage also has the group of the tied embedding, but only two messages instead of four
     expect(ofStage(0)).toBe(collectives + 16 * 20 + 2 * 8 * 10);
     const [first] = ranks;
     expect(first!.memoryOfLibraries!.matmulWorkspace).toBe(32 * mebibyte);
@@ -325,7 +327,7 @@ describe('planRun', () => {
     const options = mergeOptions({ training: { bf16: true, globalBatchSize: 8 } }, layout({ p: 2 }));
     const { ranks, iterationSeconds } = await planRun(configureTinyGpt(options, 2), { profile });
     expect(iterationSeconds).toBeGreaterThan(0);
-    // both stages have the embedding, and two layers of 12 h h parameters
+    // both stages have the embedding, and two layers with `12 * h * h` parameters
     const numParameters = 2 * (12 * 64 * 64 + 13 * 64) + 1024 * 64 + 32 * 64;
     expect(ranks[0]!.memoryByKind.gradients).toBe(4 * numParameters);
     const halves = configureTinyGpt(mergeOptions(options, { layout: { pipelineSchedule: 'zb-h1' } }), 2);
@@ -357,9 +359,9 @@ describe('planIfFits', () => {
       ...plan,
       capacityBytes: most,
     });
-    // FLOPs are counted for each rank separately, so this is the count of the last rank, which has the head
+    // FLOPs are counted separately for each rank, so this is the count of the last rank, which has the head
     const ofLast = countedFlops();
-    // planning ended at the first rank, which does not fit, and which takes fewer FLOPs than the last rank
+    // planning ended at the first rank, which does not fit, and which needs fewer FLOPs than the last rank
     expect(await planIfFits(configuration, { profile, memoryBytes: 2 ** 10 })).toBeUndefined();
     expect(countedFlops()).toBeLessThan(ofLast);
     // the ranks would fit without the memory of libraries, which is determined only after all ranks have run

@@ -36,7 +36,7 @@ import { recordRun } from './record-run.js';
 
 export interface PlanRunOptions {
   readonly profile: Profile;
-  /** Memory of each process, in bytes. Default: the memory in the profile. */
+  /** The memory that each process may use, in bytes. Default: the memory in the profile. */
   readonly memoryBytes?: number | undefined;
 }
 
@@ -45,7 +45,7 @@ const checks: OptionChecks<PlanRunOptions> = {
   memoryBytes: bytesOption,
 };
 
-/** Ranks that need the same amount of memory. */
+/** Ranks that need equal amounts of memory. */
 export interface PlannedRanks {
   /** The global ranks, ascending. */
   readonly ranks: readonly number[];
@@ -55,7 +55,7 @@ export interface PlannedRanks {
   readonly memoryBytes: number;
   readonly memoryByKind: MemoryByKind;
   /**
-   * Bytes of libraries in addition to `memoryBytes`; absent if libraries take none, or if the number is
+   * The bytes that libraries take in addition to `memoryBytes`; absent if they take none, or if the number is
    * unknown.
    */
   readonly memoryOfLibraries?: LibraryMemory | undefined;
@@ -64,20 +64,20 @@ export interface PlannedRanks {
 /** The predicted memory and time of a training run. */
 export interface RunPlan {
   readonly numParameters: number;
-  /** Number of parameters that are used for a token; absent if all are used. */
+  /** The number of parameters that are used for a token; absent if all are used. */
   readonly numActiveParameters?: number | undefined;
   readonly iterationSeconds: number;
   /**
-   * Model FLOPs of a process, divided by the time of a step, in TFLOP/s. Attention counts in full, and
+   * The model FLOPs of a process, divided by the time of a step, in TFLOP/s. Attention counts in full, and
    * recomputation does not count.
    */
   readonly teraflopsPerGpu: number;
   /**
-   * Fractions of the profile's peak rate. Attention counts in full, or only its causal half (see
-   * `modelFlops`).
+   * The utilization as a fraction of the profile's peak rate. Attention counts in full, or only its causal
+   * half (see `modelFlops`).
    */
   readonly utilization: { readonly full: number; readonly causal: number };
-  /** Seconds of the complete training run, without evaluation and checkpoints. */
+  /** The duration of the complete training run in seconds, without evaluation and checkpoints. */
   readonly trainingSeconds: number;
   /** True if each process has enough memory for its allocator and libraries. */
   readonly fits: boolean;
@@ -85,13 +85,13 @@ export interface RunPlan {
   readonly capacityBytes: number;
   readonly ranks: readonly PlannedRanks[];
   /**
-   * Bytes of the rank with the most memory if all tokens are routed to the experts of a single rank. All
+   * Peak bytes of the rank with the most memory if all tokens are routed to the experts of a single rank. All
    * other values assume even routing. Absent if experts are not sharded.
    */
   readonly unevenMemoryBytes?: number;
   /**
-   * Bytes that a rank sends in one step to gather and reduce sharded states, of the rank with the most.
-   * Absent if the layout has a single instance and shards neither parameters nor gradients.
+   * The bytes that a rank sends in one step to gather and reduce sharded states, for the rank that sends the
+   * most. Absent if the layout has a single instance and shards neither parameters nor gradients.
    */
   readonly shardingTraffic?: ShardingTraffic;
   /** Seconds of a step, by kind of work. */
@@ -101,10 +101,11 @@ export interface RunPlan {
 }
 
 /**
- * Predicts memory and time of a training run. For a profile with recorded operations, the prediction uses a
- * dry run. Otherwise it uses lists of operations and memory of the profile's program.
+ * Predicts the memory and time of a training run. For a profile with recorded operations, the prediction uses
+ * a
+ * dry run. Otherwise it uses lists of the operations and the memory of the profile's program.
  *
- * @throws errors of building the run, such as ConfigurationError; ConfigurationError `MTL_OPTION`;
+ * @throws the errors of building the run, such as ConfigurationError; ConfigurationError `MTL_OPTION`;
  *   `MTL_PROFILE`, `MTL_PLAN_LAYOUT` for runs that the profile cannot predict
  */
 export async function planRun(asked: PretrainingConfiguration, options: PlanRunOptions): Promise<RunPlan> {
@@ -113,12 +114,12 @@ export async function planRun(asked: PretrainingConfiguration, options: PlanRunO
   return await plan(asked, options);
 }
 
-/** Ends the dry run of a plan at the first rank that does not fit. */
+/** Thrown to end a plan's dry run at the first rank that does not fit. */
 class TooLargeRank extends Error {}
 
 /**
- * Like `planRun`, but returns undefined if the run does not fit. With recorded operations, the dry run ends
- * at the first rank that does not fit.
+ * Predicts a run as `planRun` does, but returns undefined if the run does not fit. With recorded operations,
+ * the dry run ends at the first rank that does not fit.
  */
 export async function planIfFits(
   configuration: PretrainingConfiguration,
@@ -141,7 +142,7 @@ async function plan(
   options: PlanRunOptions & Pick<DryRunOptions, 'onRank'>,
 ): Promise<RunPlan> {
   const numThreads = await plannedThreads(asked, options.profile);
-  // memory also depends on the number of threads, because each has scratch memory for kernels
+  // memory also depends on the number of threads, because each thread has scratch memory for kernels
   const configuration = withThreads(asked, numThreads);
   const { training, parallel } = configuration;
   const { worldSize: numProcesses } = parallel;
@@ -191,7 +192,7 @@ interface Parts {
   readonly model: TransformerConfiguration;
   readonly ranks: readonly PlannedRanks[];
   readonly prediction: StepPrediction;
-  /** The peak bytes with uneven routing, see `DryRun`. */
+  /** The peak bytes with uneven routing (see `DryRun`). */
   readonly unevenPeakBytes?: number | undefined;
   readonly shardingTraffic?: ShardingTraffic | undefined;
 }
@@ -252,7 +253,7 @@ async function listedPlan(configuration: PretrainingConfiguration, profile: Prof
   };
 }
 
-/** Returns all ranks of the run, grouped by equal memory. */
+/** Returns all ranks of the run, in groups with equal memory. */
 function groupedRanks(
   { parallel }: PretrainingConfiguration,
   describeMemory: (rank: number, stage: number) => Omit<PlannedRanks, 'ranks' | 'stages'>,
@@ -291,8 +292,8 @@ function inMilliseconds(simulation: Simulation): Simulation {
 }
 
 /**
- * Returns the number of threads that a rank of the run would choose on the machine of a measured profile, if
- * all cores are free. Undefined for GPUs, because their times do not depend on threads.
+ * Returns the number of threads that a rank of the run would choose on the profile's machine if all cores
+ * were free. Undefined for GPUs, because their times do not depend on threads.
  */
 async function plannedThreads(
   configuration: PretrainingConfiguration,
@@ -321,28 +322,27 @@ interface Memory {
   readonly memoryOfLibraries?: LibraryMemory | undefined;
 }
 
-/** Returns the bytes of a rank, in the allocator and in libraries. */
+/** Returns a rank's bytes in the allocator and in libraries, together. */
 export function wholeMemory({ memoryBytes, memoryOfLibraries }: Memory): number {
   const { matmulWorkspace = 0, communicators = 0 } = memoryOfLibraries ?? {};
   return memoryBytes + matmulWorkspace + communicators;
 }
 
 /**
- * The bytes that libraries take on the GPU of a rank, outside of the allocator. The CUDA context is not
- * counted.
+ * The bytes that libraries take on a rank's GPU, outside of the allocator. The CUDA context is not counted.
  */
 export interface LibraryMemory {
   /** Bytes of cuBLASLt's workspace. */
   readonly matmulWorkspace: number;
-  /** Bytes of the buffers of NCCL's communicators, see `communicatorBytes` of @mtl/cost-model. */
+  /** The bytes of NCCL's communicator buffers (see `communicatorBytes` in @mtl/cost-model). */
   readonly communicators: number;
 }
 
-/** Returns true if a profile is of GPUs. Profiles of CPUs are always measured. */
+/** Returns true if a profile describes GPUs. Profiles of CPUs are always measured. */
 const isOfGpu = (hardware: Profile['hardware']): boolean =>
   hardware.state !== 'measured' || hardware.deviceType === 'cuda';
 
-/** Returns the bytes of libraries; undefined for CPUs, where they are negligible. */
+/** Returns the bytes that libraries take; undefined for CPUs, where they are negligible. */
 function libraryMemory(uses: readonly GroupUse[], { hardware }: Profile): LibraryMemory | undefined {
   if (!isOfGpu(hardware)) return undefined;
   return {
@@ -352,8 +352,8 @@ function libraryMemory(uses: readonly GroupUse[], { hardware }: Profile): Librar
 }
 
 /**
- * Returns the flags of a run on the machine of a profile. For a profile of GPUs, --device cuda is added
- * unless --device is given.
+ * Returns the flags of a run on the profile's machine. For a profile of GPUs, adds `--device cuda` unless
+ * --device is given.
  */
 export function withDeviceOfProfile(flags: ParsedFlags, { name, hardware }: Profile): ParsedFlags {
   if (!isOfGpu(hardware) || flags.given.has('device')) return flags;

@@ -4,14 +4,15 @@ import type { GroupUse, RankGroup } from '@mtl/cost-model';
 import { listMembers } from '@mtl/layout';
 
 /**
- * Finds the group with a name that a strategy declares, such as `tp`. For any other name, returns the group
- * of all ranks.
+ * Returns the group that a strategy declares under `name`, such as `tp`. For any other name, returns the
+ * group of all ranks.
  */
 export type GroupNamed = (name: string) => RankGroup;
 
 /**
  * Returns a function that finds a run's groups by name, with the number of ranks on a node. The groups are
- * those that strategies declare (`groupsOfRun`). Any other name is the group of all ranks.
+ * declared by strategies (see `groupsOfRun`). For any other name, the function returns the group of all
+ * ranks.
  */
 export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed {
   const mesh = meshOfRun(parallel);
@@ -35,9 +36,9 @@ export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed
 }
 
 /**
- * Returns a function that maps the name of a group to the name of its communicator: the name of the first
- * declared group with the same members. Groups with the same members share a communicator in a run, but are
- * separate in a dry run.
+ * Returns a function that maps a group's name to its communicator's name: the name of the first declared
+ * group with the same members. In a run, groups with the same members share a communicator, but in a dry run
+ * they are separate.
  */
 export function communicatorNames(parallel: AxisSizes): (name: string) => string {
   const mesh = meshOfRun(parallel);
@@ -50,7 +51,7 @@ export function communicatorNames(parallel: AxisSizes): (name: string) => string
     const members = membersOfGroup(name);
     return declared.find(([each]) => membersOfGroup(each) === members)?.[0] ?? name;
   };
-  // results are cached, because every collective of a recorded step needs its name
+  // results are cached, because every collective of a recorded step needs its communicator's name
   const known = new Map<string, string>();
   return (name) => {
     const communicator = known.get(name) ?? nameCommunicator(name);
@@ -71,14 +72,15 @@ interface Use {
 }
 
 /**
- * Records the groups that a rank of a dry run uses for communication on its device, with their operations.
+ * Records the groups that a rank of a dry run uses for communication on its device, and the kinds of
+ * operations that use each group.
  */
 export class UsedGroups {
   readonly #groupNamed: GroupNamed;
   readonly #nameCommunicator: (name: string) => string;
   readonly #uses = new Map<string, Use>();
 
-  /** @param nameCommunicator maps the name of a group to its communicator, see `communicatorNames` */
+  /** @param nameCommunicator maps a group's name to its communicator's name (see `communicatorNames`) */
   constructor(groupNamed: GroupNamed, nameCommunicator: (name: string) => string) {
     this.#groupNamed = groupNamed;
     this.#nameCommunicator = nameCommunicator;

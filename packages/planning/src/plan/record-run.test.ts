@@ -7,7 +7,7 @@ import { recordRun } from './record-run.js';
 
 const onDevice: RunOptions = { layout: { device: 'cuda' }, training: { microBatchSize: 1 } };
 
-/** Returns the bytes of the whole tensors of the started collectives of a kind. */
+/** Returns the total bytes of the complete tensors in the started collectives of the given kind. */
 const sumStarted = (
   operations: readonly Operation[] | undefined,
   collective: CollectiveOperation['collective'],
@@ -32,7 +32,7 @@ describe('recordRun, units of sharded states', () => {
     async ({ strategy, numMicroBatches, numLayers }) => {
       const size = 4;
       const options = mergeOptions(onDevice, {
-        // every tensor is large enough to be counted as a unit
+        // every tensor is large enough to count as a unit
         model: { numLayers, hiddenSize: 512 },
         layout: { dataParallelShardingStrategy: strategy },
         training: { globalBatchSize: size * numMicroBatches },
@@ -42,7 +42,8 @@ describe('recordRun, units of sharded states', () => {
       const [{ reduction, gather }] = step.ends as [(typeof step.ends)[0]];
       const sent = (bytes: number): number => (bytes * (size - 1)) / size;
       const { gatheredBytes, reducedBytes } = ranks[0]!.shardingTraffic!;
-      // the reductions that a pass has started at its end are started again, as still under way, by the next
+      // reductions that a pass has started at its end appear again in the next pass, where they are still in
+      // progress
       const startedBefore = sumStarted(F, 'reduce-scatter');
       expect(sent(numMicroBatches * sumStarted(B, 'reduce-scatter'))).toBe(reducedBytes);
       expect(startedBefore).toBe(

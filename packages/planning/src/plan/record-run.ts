@@ -26,7 +26,7 @@ import {
 } from './rank-groups.js';
 import { recordedOperation } from './recorded-operation.js';
 
-/** A dry run with recorded operations, which predict the time of a step. */
+/** A dry run with its recorded operations, which predict the time of a step. */
 export interface RecordedRun extends DryRun {
   readonly step: RecordedStep;
   /** Bytes that the forward pass of a micro-batch keeps for the backward pass, by chunk. */
@@ -44,17 +44,17 @@ interface RecordRunOptions extends Pick<DryRunOptions, 'isRun' | 'withUneven' | 
   /** The number of ranks on a node. It determines the links that the ranks of a group use. */
   readonly gpusPerNode: number;
   /**
-   * True if the row sums in attention's backward pass have a separate rate. Default: true on CPUs; for GPUs
-   * the rate of the backward pass includes the row sums.
+   * True if the row sums in attention's backward pass have a separate rate. Default: true on CPUs, false on
+   * GPUs, where the rate of the backward pass includes the row sums.
    */
   readonly hasRowSumRates?: boolean;
 }
 
 /**
- * Runs a dry run of a training run, and records its step. The first tensor-parallel rank of every stage must
- * be included.
+ * Performs a dry run of a training run, and records its step. The first tensor-parallel rank of every stage
+ * must be included.
  *
- * @throws errors of building the run, such as ConfigurationError
+ * @throws the errors of building the run, such as ConfigurationError
  */
 export async function recordRun(
   configuration: PretrainingConfiguration,
@@ -107,7 +107,7 @@ export async function recordRun(
 
 interface StepRecordingOptions {
   readonly groupNamed: GroupNamed;
-  /** Maps the name of a group to the name of its communicator, see `communicatorNames`. */
+  /** Maps a group's name to its communicator's name (see `communicatorNames`). */
   readonly nameCommunicator: (name: string) => string;
   /** The meta device of the dry run, which counts bytes. */
   readonly device: Device;
@@ -115,8 +115,8 @@ interface StepRecordingOptions {
   readonly overlapsGather: boolean;
   readonly store: ListedStore;
   /**
-   * The micro-batch whose passes are recorded. The first micro-batch of a step gathers more units than the
-   * others, because an update has just changed all values.
+   * The micro-batch whose passes are recorded. It is not always the first, which gathers more units than
+   * later micro-batches, because an update has just changed all values.
    */
   readonly recordedMicroBatch: number;
 }
@@ -127,8 +127,8 @@ interface StepRecordingOptions {
  * operations after the passes.
  *
  * A store that communicates units of sharded states in every micro-batch starts and waits for collectives
- * within passes. They are recorded there, so that the prediction hides them behind the same operations as a
- * run does.
+ * within passes. These collectives are recorded in the passes, so that the prediction overlaps them with the
+ * same operations as a run does.
  */
 class StepRecording implements StepListener {
   /** The groups in which the rank communicates, before or during the step. */
@@ -146,13 +146,15 @@ class StepRecording implements StepListener {
   readonly #reduction: CollectiveOperation[] = [];
   readonly #gather: CollectiveOperation[] = [];
   readonly #ids = new Map<MetaOperation, number>();
-  /** The number of starts in the lists of passes. */
+  /** How many starts of collectives the lists of passes contain. */
   #numStarts = 0;
-  /** The collectives of units that passes have started and no operation has waited for. */
+  /** The collectives of units that a pass has started and for which no operation has waited yet. */
   readonly #pendingUnits = new Map<MetaOperation, CollectiveOperation>();
-  /** The pending collectives that have been under way during a pass. They have ended by the next one. */
+  /**
+   * The pending collectives that have been in progress during a whole pass. They have ended by the next pass.
+   */
   readonly #overtaken = new Set<MetaOperation>();
-  /** The gathers of units in the forward passes of the first micro-batch, and of the recorded one. */
+  /** The gathers of units in the forward passes of the first micro-batch, and of the recorded micro-batch. */
   readonly #unitGathers = { first: [] as CollectiveOperation[], recorded: [] as CollectiveOperation[] };
   #activity: RecordedActivity | undefined;
   /** The list to which operations are added; undefined in passes of later micro-batches. */
@@ -161,7 +163,7 @@ class StepRecording implements StepListener {
   #messageBytes = 0;
   #messageGather: CollectiveOperation | undefined;
   #isInStep = false;
-  /** True after the first step, because later steps only repeat it. */
+  /** True after the first step. Later steps are not recorded, because they only repeat it. */
   #isRecorded = false;
 
   constructor(options: StepRecordingOptions) {
@@ -180,7 +182,7 @@ class StepRecording implements StepListener {
     return this.#passes as ReadonlyMap<number, RecordedPasses>;
   }
 
-  /** Returns the bytes that the forward pass of a micro-batch keeps, by chunk. */
+  /** Returns the bytes that a micro-batch's forward pass keeps, by chunk. */
   get keptBytes(): ReadonlyMap<number, number> {
     return this.#keptBytes;
   }
@@ -194,7 +196,7 @@ class StepRecording implements StepListener {
   }
 
   get end(): RecordedEnd {
-    // nothing is computed yet that could hide the gathers of the first micro-batch alone
+    // nothing is computed yet that could overlap with the gathers of the first micro-batch alone
     const onlyFirst = withoutEqual(this.#unitGathers.first, this.#unitGathers.recorded);
     return {
       operations: this.#end,
@@ -203,7 +205,10 @@ class StepRecording implements StepListener {
     };
   }
 
-  /** Returns the message between stages; undefined if this rank neither sends nor receives. */
+  /**
+   * Returns the message between stages and the gather of the received parts, if any; undefined if this rank
+   * neither sends nor receives.
+   */
   get message(): { readonly bytes: number; readonly gather: CollectiveOperation | undefined } | undefined {
     return this.#messageBytes === 0 ? undefined : { bytes: this.#messageBytes, gather: this.#messageGather };
   }
@@ -273,7 +278,7 @@ class StepRecording implements StepListener {
   readonly onWait = (operation: MetaOperation): void => {
     const pending = this.#pendingUnits.get(operation);
     this.#pendingUnits.delete(operation);
-    // the reductions that the last pass started end behind nothing
+    // the reductions that the last pass started overlap with nothing
     if (pending !== undefined && !this.#isInPass) this.#reduction.push(pending);
     const id = this.#ids.get(operation);
     if (id !== undefined) this.#current?.push({ kind: 'wait', id });
@@ -283,7 +288,7 @@ class StepRecording implements StepListener {
     return passKinds.has(this.#activity?.kind);
   }
 
-  /** Returns true for a gather or a reduction of a unit of sharded states in a pass. */
+  /** Returns true if, in a pass, the collective gathers or reduces a unit of sharded states. */
   #isOfUnit({ collective, group, bytes }: CollectiveOperation): boolean {
     if (group.axis !== copyAxes.dense || bytes < smallestBucket || !this.#isInPass) return false;
     return this.#divides.includes(collective === 'all-gather' ? 'parameters' : 'gradients');
@@ -298,7 +303,7 @@ class StepRecording implements StepListener {
     if (this.#current !== undefined) this.#start(operation, collective);
   }
 
-  /** Adds the collectives to a pass that the pass before it started and that are still under way. */
+  /** Adds to a pass the collectives that the previous pass started and that are still in progress. */
   #continuePending(): void {
     for (const [operation, collective] of this.#pendingUnits) {
       if (this.#overtaken.has(operation)) continue;
@@ -314,8 +319,8 @@ class StepRecording implements StepListener {
   }
 
   /**
-   * Returns the list for an activity. Each chunk and kind of pass has a list for one micro-batch, and one
-   * list contains the operations after the passes.
+   * Returns the list for an activity's operations. Each chunk and kind of pass has a list for one
+   * micro-batch. A further list contains the operations after the passes.
    */
   #findList({ kind, chunk = 0, microBatch }: RecordedActivity): Operation[] | undefined {
     if (kind === 'optimizer' || kind === 'reduce') return this.#end;
@@ -335,7 +340,7 @@ class StepRecording implements StepListener {
   }
 }
 
-/** Returns the collectives of `all` without one equal collective for each of `others`. */
+/** Returns `all` after removing, for each collective in `others`, one collective that is equal to it. */
 function withoutEqual(
   all: readonly CollectiveOperation[],
   others: readonly CollectiveOperation[],
@@ -359,13 +364,14 @@ function describeCollective({ operation, bytes }: MetaOperation, group: RankGrou
     receive: 'message',
   } as const;
   const collective = collectives[operation as keyof typeof collectives] ?? 'all-reduce';
-  // a gather is recorded with the bytes that this rank contributes
+  // a gather is reported with the bytes that this rank contributes, so the complete tensor is larger by the
+  // number of ranks
   const whole = operation === 'allGather' ? bytes * group.size : bytes;
   return { kind: 'collective', name: operation, collective, bytes: whole, group };
 }
 
 /**
- * The smallest size in bytes that is counted as a bucket of gradients; smaller tensors only hold a few
- * numbers.
+ * The smallest size in bytes of a tensor that counts as a bucket of gradients. Smaller tensors hold only a
+ * few values.
  */
 export const smallestBucket = 4096;

@@ -12,7 +12,7 @@ const computeDtypes: Readonly<Partial<Record<DType, ComputeDtype>>> = {
   float16: 'fp16',
 };
 
-/** Operands that are both read and written, by operation. */
+/** The names of the operands that are both read and written, by operation. */
 const updated: Readonly<Record<string, readonly string[]>> = {
   adamw: ['parameter', 'firstMoment', 'secondMoment', 'gradient'],
   muon_momentum: ['momentum', 'gradient'],
@@ -22,7 +22,9 @@ const updated: Readonly<Record<string, readonly string[]>> = {
   layer_norm_backward: ['weightGradient', 'biasGradient'],
 };
 
-/** Operations that read or write only some rows of a table: one row for each row of the operand `rows`. */
+/**
+ * Operations that read or write only some rows of a table: one table row for each row of the operand `rows`.
+ */
 const rowsOnly: Readonly<Record<string, { readonly table: string; readonly rows: string }>> = {
   embedding_forward: { table: 'table', rows: 'output' },
   embedding_backward: { table: 'tableGradient', rows: 'outputGradient' },
@@ -62,7 +64,7 @@ export function recordedOperation(
 const drawsNumbers = ({ dropoutProbability = 0, probability = 0 }: Operands): boolean =>
   Number(dropoutProbability) > 0 || Number(probability) > 0;
 
-/** Returns the largest number of keys to which a query attends, and the size of a head. */
+/** Returns the largest number of keys to which any query attends, and the size of a head. */
 function attentionSizes({ key, starts, longest, windowSize }: Operands): { keys: number; headSize: number } {
   const { shape } = key as Tensor;
   const all = isTensor(starts) ? Number(longest) : shape[0]!;
@@ -71,9 +73,10 @@ function attentionSizes({ key, starts, longest, windowSize }: Operands): { keys:
 }
 
 /**
- * Returns the ratio of computed FLOPs to counted FLOPs of attention. Causal attention computes only visible
- * pairs of queries and keys. With a window, the counted FLOPs already cover only the window. The backward
- * pass computes five matmuls, because the scores are computed again, but only four are counted.
+ * Returns the ratio of attention's computed FLOPs to its counted FLOPs. Causal attention computes only
+ * visible pairs of queries and keys. With a window, the counted FLOPs already cover only the window. The
+ * backward pass computes five matmuls, because the scores are computed again, but only four matmuls are
+ * counted.
  */
 function computedPart(name: string, operands: Operands): number {
   const { causal } = operands;
@@ -83,13 +86,13 @@ function computedPart(name: string, operands: Operands): number {
 
 /**
  * Returns the fraction of query-key pairs that are visible: half if queries and keys have the same positions,
- * all if keys come before queries, as in context parallelism.
+ * or all if the keys come before the queries, as in context parallelism.
  */
 function visiblePart({ query, key, starts, firstQuery = 0, firstKey = 0 }: Operands): number {
   if (isTensor(starts)) return 0.5;
   const [numQueries, numKeys] = [(query as Tensor).dim(0), (key as Tensor).dim(0)];
   const distance = Number(firstQuery) - Number(firstKey);
-  // returns the number of visible pairs for queries up to a distance from the first key
+  // returns the number of visible pairs for queries at distances below `until` from the first key
   const seen = (until: number): number => {
     const within = Math.min(Math.max(until, 0), numKeys);
     return within ** 2 / 2 + Math.max(0, until - numKeys) * numKeys;
@@ -104,8 +107,8 @@ function hasWindow({ windowSize, starts, key }: Operands): boolean {
 }
 
 /**
- * Returns a matmul with the shape of its result. Its depth follows from its FLOPs. For experts, the result is
- * a matmul for each expert, with the same number of rows.
+ * Describes a matmul by the shape of its result. The depth is computed from the FLOPs. For experts, describes
+ * one matmul for each expert, with the same number of rows.
  */
 function describeMatmul(
   { name, operands, dtype }: { name: string; operands: Operands; dtype: ComputeDtype },
@@ -136,7 +139,7 @@ function countGroups(name: string, { weights, weightGradient }: Operands): numbe
   return ((weights ?? weightGradient) as Tensor).dim(0);
 }
 
-/** Returns the operand that counts as the input. */
+/** Returns the operand that counts as the operation's input. */
 function findInput(operands: Operands): Tensor {
   const { left, query, qkv, input, outputGradient, logits, gradient } = operands;
   const found = left ?? query ?? qkv ?? input ?? outputGradient ?? logits ?? gradient;
@@ -147,7 +150,7 @@ function findInput(operands: Operands): Tensor {
 function countBytes(name: string, operands: Operands): number {
   const rows = rowsOnly[name];
   if (rows !== undefined) {
-    // rows are read and written. Accumulated rows are read twice
+    // rows are read and written; if they are accumulated, their previous values are also read
     const factor = name === 'embedding_forward' && operands.accumulate !== true ? 2 : 3;
     return factor * (operands[rows.rows] as Tensor).bytes;
   }

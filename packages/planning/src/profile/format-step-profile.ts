@@ -2,12 +2,15 @@ import { alignColumns } from '../align-columns.js';
 import type { ProfiledOperation, StepProfile } from './operation-profile.js';
 import { leastSeconds, type Roofline } from './roofline.js';
 
-/** The maximum number of matmul sizes in the list. The sizes that take the most time are listed. */
+/** The maximum number of matmul sizes in the list. It contains the sizes that take the most time. */
 const numListedMatmuls = 16;
 /** An operation has a separate line if it takes at least this fraction of a step. */
 const leastPart = 0.002;
 
-/** Formats the times of profiled steps as tables: by operation, and matmuls by their sizes. */
+/**
+ * Formats the times of profiled steps as two tables: one lists operations, the other lists matmuls by their
+ * sizes.
+ */
 export function formatStepProfile(profile: StepProfile, roofline: Roofline): string {
   const { numSteps, seconds, waitedSeconds, operations } = profile;
   const total = operations.reduce((sum, operation) => sum + operation.seconds, 0);
@@ -21,7 +24,7 @@ export function formatStepProfile(profile: StepProfile, roofline: Roofline): str
     (operation.bytes / operation.seconds / 1e9).toFixed(1),
     percent(leastSeconds(operation, roofline) / operation.seconds),
   ];
-  // the time that the operations would take at the roofline's rates
+  // the time that the operations would take at the roofline's rates, as a fraction of the measured time
   const all = (name: string, some: readonly ProfiledOperation[]): string[] => {
     const least = some.reduce((sum, operation) => sum + leastSeconds(operation, roofline), 0);
     return [...[name, '', ''], ...formatTime(total, profile), ...['', '', percent(least / total)]];
@@ -64,7 +67,7 @@ export function formatStepProfile(profile: StepProfile, roofline: Roofline): str
   ].join('\n');
 }
 
-/** Sums the times of operations by name, over all sizes. */
+/** Sums the times of operations by name and dtype, over all sizes. */
 function byName(operations: readonly ProfiledOperation[]): ProfiledOperation[] {
   const all = new Map<string, ProfiledOperation>();
   for (const operation of operations) {
@@ -93,7 +96,7 @@ function describeRoofline({ flopsPerSecond, bytesPerSecond }: Roofline): string[
   ];
 }
 
-/** Returns true if a column has numbers: all except the first, which has names. */
+/** Returns true if a column contains numbers. Only the first column contains names. */
 const isNumber = (column: number): boolean => column > 0;
 const milliseconds = (seconds: number): string => (1000 * seconds).toFixed(2);
 const percent = (part: number): string => `${(100 * part).toFixed(1)} %`;

@@ -4,39 +4,39 @@ import { lastMatmulKernel } from '@mtl/kernels/matmul-choices';
 import type { RecordedActivity, StepListener } from '@mtl/pipeline';
 import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
 
-/** The time and the work of all calls of an operation with the same sizes in the profiled steps. */
+/** The total time and work of an operation's calls with the same sizes, in the profiled steps. */
 export interface ProfiledOperation {
   /** The name of the native operation, including its variant. */
   readonly name: string;
   readonly dtype: ComputeDtype;
   /**
-   * Sizes of a matmul, `rows x columns x depth`, the transposed operand, and the code that computed the
-   * matmul.
+   * For a matmul: its sizes (`rows x columns x depth`), the transposed operand, and the code that computed
+   * it.
    */
   readonly sizes: string | undefined;
   calls: number;
   seconds: number;
-  /** FLOPs of all calls; a multiply-add counts as 2. */
+  /** The FLOPs of all calls. A multiply-add counts as 2. */
   flops: number;
-  /** Bytes that all calls must read and write, with each operand counted once per call. */
+  /** The bytes that all calls must read and write. Each operand counts once per call. */
   bytes: number;
 }
 
 /** The time of the profiled steps on a rank, by operation. */
 export interface StepProfile {
   readonly numSteps: number;
-  /** Seconds of all steps together. A step counts from its first pass to its end. */
+  /** The seconds of all steps together. A step counts from its first pass to its end. */
   readonly seconds: number;
-  /** Seconds that the rank waited for other ranks. */
+  /** The seconds for which the rank waited for other ranks. */
   readonly waitedSeconds: number;
   readonly operations: readonly ProfiledOperation[];
 }
 
 export interface OperationProfileOptions {
-  /** The first and the last step to profile, by the trainer's step numbers. */
+  /** The first step to profile, as the trainer counts steps. `last` is the last step to profile. */
   readonly first: number;
   readonly last: number;
-  /** Returns the total seconds that this rank has waited for other ranks. */
+  /** Returns how many seconds in total this rank has waited for other ranks. */
   readonly waitedSeconds: () => number;
   /** Called once, after the last step. */
   readonly onProfile: (profile: StepProfile) => void;
@@ -54,7 +54,7 @@ export class OperationProfile implements StepListener {
   #seconds = 0;
   #waitedAtStart = 0;
   #waited = 0;
-  /** Milliseconds that the profile itself took. They are subtracted from the time of a step. */
+  /** The milliseconds that profiling took. They are subtracted from the time of a step. */
   #ownMs = 0;
 
   constructor(options: OperationProfileOptions) {

@@ -5,7 +5,7 @@ import { formatStepProfile } from './format-step-profile.js';
 import { OperationProfile, type StepProfile } from './operation-profile.js';
 import { measureRoofline } from './roofline.js';
 
-/** Returns a listener that reports the time of each operation after the last of the profiled steps. */
+/** Returns a listener that reports the time of each operation, after the last profiled step. */
 export function profileOperations({ onMessage, ...steps }: OperationsToProfile): StepListener {
   return new OperationProfile({ ...steps, onProfile: (profile) => onMessage(describe(profile)) });
 }

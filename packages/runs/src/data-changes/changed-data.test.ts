@@ -29,7 +29,7 @@ const line = (index: number, answer = `${index} apples`): string =>
   });
 const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => 10 + index);
 
-/** Trains to `exitInterval`, or to the end; returns the run's output. */
+/** Trains until `exitInterval`, or to the end. Returns the run's output. */
 async function run(options: TrainOptions, exitInterval?: number): Promise<string> {
   const told: string[] = [];
   const write = (text: string): boolean => told.push(text) > 0;
@@ -57,7 +57,7 @@ describe('conversations that changed before a resume', () => {
     training: { microBatchSize: 1, globalBatchSize: 2, evalIterations: 0 },
     checkpoint: { save: locate(name), load: locate(name) },
   });
-  /** Writes the lines to a file of conversations, in order. */
+  /** Writes the given lines to a file of conversations. */
   const write = (name: string, lines: readonly string[]): void =>
     writeFileSync(locate(`${name}.jsonl`), `${lines.join('\n')}\n`);
 
@@ -168,14 +168,15 @@ describe('fingerprints', () => {
     const path = locate('large.jsonl');
     writeFileSync(path, Buffer.alloc(2 ** 20, 'x'));
     const before = taskDataFingerprint(path, { isWhole: true });
-    // a byte between two of the blocks that are sampled
+    // the changed byte is between two of the sampled blocks
     change(path, 10_000);
     const now = taskDataFingerprint(path, { isWhole: true });
     expect(now.sampledSha256).toBe(before.sampledSha256);
     expect(dataChanges({ datasets: [before], workingDirectory }, [now])).toEqual([
       `${path}: other content of the same size`,
     ]);
-    // a record of an older version has no checksum of all bytes, so samples are compared
+    // a record of an older version has no checksum of all bytes, so the checksums of sampled bytes are
+    // compared
     const { sha256: _, ...older } = before;
     expect(dataChanges({ datasets: [older], workingDirectory }, [now])).toEqual([]);
   });
@@ -205,7 +206,8 @@ describe('fingerprints', () => {
         .filter((flag) => flag !== 'load-hf' && flag !== 'load-lora')
         .map((flag) => `--${flag} ${[resolved[flag as 'vocab-file']].flat().join(' ')}: other content`),
     );
-    // a record of an older version has no checksum of all bytes, so samples are compared
+    // a record of an older version has no checksum of all bytes, so the checksums of sampled bytes are
+    // compared
     const { contentsSha256: _, ...older } = before;
     expect(changedFiles(files, older, now)).toEqual([]);
     change(path, 0);
@@ -237,7 +239,7 @@ describe('fingerprints', () => {
     const [a, b, c] = datasets as [(typeof datasets)[0], (typeof datasets)[0], (typeof datasets)[0]];
     const before = { datasets, workingDirectory };
     expect(dataChanges(before, [a, { ...b, path: 'elsewhere' }, c])).toEqual([]);
-    // the same dataset, with a path relative to another working directory
+    // the same dataset, but with a path relative to a different working directory
     expect(
       dataChanges({ datasets: [{ ...a, path: 'a' }], workingDirectory }, [
         { ...a, sha256: 'other', bytes: 5 },

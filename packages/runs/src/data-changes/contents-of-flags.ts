@@ -1,32 +1,32 @@
 import { adapterStartFlags } from '@mtl/configuration/internal';
 import { taskDataFingerprint } from './fingerprints.js';
 
-/** Flags whose files determine the tokens of a run. */
+/** The flags whose files determine how a run tokenizes text. */
 export const tokenizerFiles = ['tokenizer-model', 'vocab-file', 'merge-file', 'chat-template'] as const;
 
 /**
- * Flags for files that a run reads completely. Flags of datasets are missing, because datasets have their own
- * checksums.
+ * The flags for files that a run reads completely. Flags for datasets are not included, because datasets have
+ * their own checksums.
  */
 const flagsOfFiles: readonly string[] = [...tokenizerFiles, 'validation-data', 'pipeline-schedule'];
 
 /**
- * The flags that name a model. Files of models are large, so only some ranges of their bytes are compared.
+ * The flags that name a model. A model's files are large, so only some ranges of their bytes are compared.
  */
 const flagsOfModels = ['load-hf', ...adapterStartFlags];
 
-/** Checksums of the files and folders that flags name, by flag. */
+/** Checksums of the files and folders that the flags name, by flag. */
 export interface FileContents {
   /** Checksums of samples of the files. */
   readonly contents: Readonly<Record<string, string>>;
-  /** Checksums of all bytes, for files that are read completely. */
+  /** Checksums of all bytes, only for files that are read completely. */
   readonly contentsSha256: Readonly<Record<string, string>>;
 }
 
 /**
- * Returns checksums of the files and folders that flags name. Checksums of samples cover all files; checksums
- * of all bytes cover files that a run reads completely. They are computed as for datasets (see
- * `taskDataFingerprint`). A value that is not a path, such as the name of a schedule, has no checksum.
+ * Returns checksums of the files and folders that the flags name. Every file has a checksum of sampled bytes,
+ * and files that a run reads completely also have a checksum of all bytes. Both are computed as for datasets
+ * (see `taskDataFingerprint`). A value that is not a path, such as the name of a schedule, has no checksum.
  */
 export function contentsOfFlags(flags: Readonly<Record<string, unknown>>): FileContents {
   const contents: Record<string, string> = {};

@@ -7,15 +7,18 @@ import type { FileContents } from './contents-of-flags.js';
 type Datasets = RunStart['datasets'];
 type Dataset = Datasets[number];
 
-/** The data of the run that saved a checkpoint, from the run.json next to the checkpoint. */
+/**
+ * The data of the run that saved a checkpoint, as recorded in the run.json next to the checkpoint. If the
+ * data is unknown, `why` is the reason.
+ */
 type DataBefore =
   | { readonly start: RunStart; readonly why?: undefined }
   /** The reason why the data is unknown. */
   | { readonly start?: undefined; readonly why: string };
 
 /**
- * Returns the start during which a run saved a checkpoint: the last start before the save. Later starts may
- * have failed, or may have continued from another checkpoint.
+ * Returns the start in which a run saved a checkpoint, which is the last start before the save. Later starts
+ * may have failed, or may have continued from a different checkpoint.
  */
 export function startOfCheckpoint({ path, manifest }: Pick<Checkpoint, 'path' | 'manifest'>): DataBefore {
   const directory = dirname(path);
@@ -23,15 +26,15 @@ export function startOfCheckpoint({ path, manifest }: Pick<Checkpoint, 'path' | 
   if (why !== undefined) return { why };
   if (record === undefined) return { why: `${directory} has no run.json` };
   const { starts } = record;
-  // the clocks of hosts differ, so all starts may seem to be later than the save. The first start is then
-  // used
+  // the clocks of hosts differ, so all starts may seem to be later than the save; in this case, the first
+  // start is used
   const start = starts.findLast(({ time }) => Date.parse(time) <= manifest.savedAtMs) ?? starts[0]!;
   return { start };
 }
 
 /**
- * Returns the last start in a run folder, in the same form as `startOfCheckpoint`; undefined without a
- * record.
+ * Returns the last start in a run folder, in the same form as `startOfCheckpoint`; undefined if the folder
+ * has no record.
  */
 export function readLastStart(directory: string): DataBefore | undefined {
   const { record, why } = readRecord(directory);
@@ -40,8 +43,8 @@ export function readLastStart(directory: string): DataBefore | undefined {
 }
 
 /**
- * Returns the record in a run folder, or the reason why the record cannot be read. If there is no record, the
- * result has neither.
+ * Returns the record in a run folder, or the reason why it cannot be read. If there is no record, both are
+ * undefined.
  */
 function readRecord(directory: string): { readonly record?: RunRecord | undefined; readonly why?: string } {
   try {
@@ -53,8 +56,8 @@ function readRecord(directory: string): { readonly record?: RunRecord | undefine
 }
 
 /**
- * Describes the differences between the data of two starts of a run, file by file. Returns an empty list for
- * the same contents in the same order, even at other paths.
+ * Describes the differences between the data of two starts of a run, file by file. Returns an empty list if
+ * the contents and their order are the same, even if the paths differ.
  */
 export function dataChanges(
   before: Pick<RunStart, 'datasets' | 'workingDirectory'>,
@@ -64,8 +67,8 @@ export function dataChanges(
   const pathBefore = (dataset: Dataset): string => resolve(before.workingDirectory, nameDataset(dataset));
   const left = [...before.datasets];
   /**
-   * Removes a matching dataset from the datasets of the previous start and returns it; undefined without a
-   * match.
+   * Returns a matching dataset of the previous start and removes it from the remaining datasets; undefined if
+   * none matches.
    */
   const take = (isWanted: (dataset: Dataset) => boolean): Dataset | undefined => {
     const index = left.findIndex(isWanted);
@@ -73,7 +76,7 @@ export function dataChanges(
   };
   const pairs = now
     .map((dataset) => ({ dataset, old: take((old) => pathBefore(old) === resolve(nameDataset(dataset))) }))
-    // the same content at another path is not a change
+    // the same content at a different path is not a change
     .map(({ dataset, old }) => ({ dataset, old: old ?? take((other) => isSame(other, dataset)) }));
   const changes = [
     ...pairs.flatMap(({ dataset, old }) =>
@@ -97,7 +100,7 @@ export function changedFiles(
   const valuesBefore = before.resolved ?? before.flags;
   return names.flatMap((flag) => {
     const whole = [before.contentsSha256?.[flag], now.contentsSha256[flag]];
-    // a record of an older version has checksums of samples only
+    // a record of an older version has only checksums of sampled bytes
     const [old, current] = whole.includes(undefined) ? [before.contents?.[flag], now.contents[flag]] : whole;
     const [valueBefore, value] = [valuesBefore[flag], now.resolved[flag]].map((one) => JSON.stringify(one));
     const isChanged = old !== undefined && current !== undefined && old !== current && valueBefore === value;
@@ -105,15 +108,15 @@ export function changedFiles(
   });
 }
 
-/** Descriptions of changes in the training data and in the evaluation data. */
+/** Descriptions of how the training data and the evaluation data have changed. */
 interface DataChanges {
   readonly training: readonly string[];
   readonly evaluation: readonly string[];
-  /** The checkpoint or run folder that was made with the other data. */
+  /** The checkpoint or run folder that was made with the previous data. */
   readonly path: string;
 }
 
-/** Returns lines that report changes of the data to the user; an empty list without changes. */
+/** Returns lines that report changes in the data to the user. The list is empty if there are none. */
 export function notesOfDataChanges({ training, evaluation, path }: DataChanges): readonly string[] {
   const all = [...training, ...evaluation];
   if (all.length === 0) return [];
@@ -127,7 +130,7 @@ export function notesOfDataChanges({ training, evaluation, path }: DataChanges):
   ];
 }
 
-/** Returns the note that the training data of a checkpoint is unknown. */
+/** Returns a note that the data with which a checkpoint was trained is unknown. */
 export const noteOfUnknownData = (why: string, path: string): string =>
   `  note: ${why}: it is not known whether the data are the same as in ${path}`;
 
@@ -135,7 +138,10 @@ function isSameOrder(before: Datasets, now: Datasets): boolean {
   return before.length === now.length && before.every((dataset, index) => isSame(dataset, now[index]!));
 }
 
-/** Returns true if two datasets have the same content, as far as checksums show; a pipe has no checksum. */
+/**
+ * Returns true if two datasets have the same content, as far as their checksums show. A pipe has no checksum
+ * and counts as the same.
+ */
 function isSame(before: Dataset, now: Dataset): boolean {
   if (before.sha256 !== undefined && now.sha256 !== undefined) return before.sha256 === now.sha256;
   const isUnknown = before.sampledSha256 === '' || now.sampledSha256 === '';

@@ -8,20 +8,20 @@ const blockBytes = 4096;
 const numBlocks = 64;
 
 /**
- * The largest total size in bytes of a run's datasets for which checksums cover all bytes. Reading this
- * number of bytes hardly delays the start of a run, because the first epoch reads the same bytes anyway.
+ * The largest total size of a run's datasets, in bytes, for which checksums cover all bytes. Reading this
+ * many bytes hardly delays the start of a run, because the first epoch reads them anyway.
  */
 const maxWholeBytes = 256 * 2 ** 20;
 
 interface FingerprintOptions {
-  /** True adds a checksum of all bytes. Default: false. */
+  /** True to add a checksum of all bytes. Default: false. */
   readonly isWhole?: boolean;
 }
 
 /**
  * Returns a fingerprint that identifies a dataset of any size without reading all of it: a checksum of the
- * sizes of .idx and .bin, and of 64 blocks of 4 KiB of each file at even distances. A change between these
- * blocks is detected only by the checksum of all bytes.
+ * sizes of .idx and .bin, and of 64 evenly spaced blocks of 4 KiB in each file. A change between these blocks
+ * is detected only by the checksum of all bytes.
  */
 export function datasetFingerprint(
   prefix: string,
@@ -49,7 +49,10 @@ export function datasetFingerprints(dataPath: readonly string[]): DatasetRecord[
 const pathsOfDataset = (prefix: string): string[] =>
   ['.idx', '.bin'].map((extension) => `${prefix}${extension}`);
 
-/** Returns a checksum of the sizes and all bytes of files, in the given order. */
+/**
+ * Returns a checksum of the sizes and all bytes of files, and of the names that `nameFile` returns, in the
+ * given order.
+ */
 function wholeSha256(paths: readonly string[], nameFile: (path: string) => string = () => ''): string {
   const hash = createHash('sha256');
   const chunk = Buffer.allocUnsafe(2 ** 20);
@@ -57,7 +60,7 @@ function wholeSha256(paths: readonly string[], nameFile: (path: string) => strin
   return hash.digest('hex');
 }
 
-/** Adds a file's name, size and bytes to a hash. The file is read in pieces into `chunk`. */
+/** Adds a file's name, size and bytes to `hash`. The file is read in pieces into `chunk`. */
 function hashWhole(
   hash: Hash,
   { path, name, chunk }: { readonly path: string; readonly name: string; readonly chunk: Buffer },
@@ -73,7 +76,7 @@ function hashWhole(
 }
 
 /**
- * Adds a file's size and 64 blocks of its data to a hash. The blocks cover files of up to 256 KiB completely.
+ * Adds a file's size and 64 blocks of its data to `hash`. The blocks cover files of up to 256 KiB completely.
  *
  * @returns the size of the file in bytes
  */
@@ -93,22 +96,23 @@ function hashSamples(hash: Hash, path: string): number {
   }
 }
 
-/** Returns the distinct offsets at which blocks start, spread evenly from 0 to `last`. */
+/** Returns the distinct offsets at which blocks start, evenly spaced from 0 to `last`. */
 function blockStarts(last: number): ReadonlySet<number> {
   return new Set(
     Array.from({ length: numBlocks }, (_, index) => Math.floor((last * index) / (numBlocks - 1))),
   );
 }
 
-/** The largest number of files in a folder for which contents are sampled. */
+/** The maximum number of files in a folder whose contents are sampled. */
 const numSampledFiles = 64;
 
 /**
- * Returns a fingerprint that identifies the data of a task. For a file, it is a checksum of the size and of
+ * Returns a fingerprint that identifies a task's data. For a file, it is a checksum of the size and of
  * 64 blocks of 4 KiB, which cover files of up to 256 KiB completely. For a folder, it is a checksum of the
- * names and sizes of all files, and of blocks of 64 files at even distances. A change elsewhere is detected
- * only by the checksum of all bytes, which is cheap if a run reads all files anyway. A pipe can be read only
- * once, and has no checksum.
+ * names and sizes of all files, and of blocks of 64 evenly spaced files. A change elsewhere is detected
+ * only by the checksum of all bytes, which costs little if a run reads all files anyway. A pipe has no
+ * checksum,
+ * because it can be read only once.
  */
 export function taskDataFingerprint(
   path: string,

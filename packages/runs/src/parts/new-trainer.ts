@@ -19,7 +19,7 @@ export interface NewTrainerOptions {
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly losses: readonly LossKind<NumberedBatch>[];
-  /** Names of losses that other ranks compute, see `TrainerOptions`. */
+  /** The names of losses that are computed by other ranks (see `TrainerOptions`). */
   readonly lossesOfAbsentRanks?: readonly string[];
   /** This rank's micro-batches. */
   readonly batches: AsyncIterator<NumberedBatch>;

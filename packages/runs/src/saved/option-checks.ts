@@ -9,5 +9,5 @@ export const storedDtypeOption: OptionCheck<false> = choiceOption(Object.keys(st
 /** Checks the iteration of a checkpoint. */
 export const iterationOption: OptionCheck<false> = wholeNumberOption(0);
 
-/** Checks a function that is called with notices. */
+/** Checks a function that receives notices. */
 export const noticesOption: OptionCheck<false> = functionOption;

@@ -20,8 +20,8 @@ import { openSavedCheckpoint, type SavedCheckpoint } from './checkpoints/open-sa
 import { tokenizerOfHuggingFace } from './tokenizers/hugging-face-tokenizers.js';
 
 /**
- * Flags that apply only to one start of a run: machines, inputs, outputs, and the end of the run. A resumed
- * run does not inherit them from its checkpoint.
+ * Flags that apply only to one start of a run: for machines, inputs, outputs, and the end of the run. A
+ * resumed run does not inherit them from its checkpoint.
  */
 const flagsOfOneRun = new Set<string>([
   ...parallelFlagNames,
@@ -36,15 +36,16 @@ const flagsOfOneRun = new Set<string>([
 
 /**
  * Reads the flags that a run gets from the checkpoint of --load or the directory of --load-hf. A resumed
- * checkpoint gives all flags except those for one start only (devices, ranks, output paths). A run that
- * continues in its own folder also keeps the files for its metrics. With --finetune, a converted checkpoint
+ * checkpoint gives all flags except flags for one start only (devices, ranks, output paths). A run that
+ * continues in its own folder also keeps the flags for its metrics files. With --finetune, a converted
+ * checkpoint
  * or --load-hf, the run gets only the flags of the model and its tokenizer. If adapters are loaded, their
- * flags are added (`withAdapters`).
+ * flags are added (see `withAdapters`).
  *
  * Returns undefined if nothing is loaded, or if --load and --save name the same empty directory.
  *
  * @throws CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY; ConfigurationError
- *   MTL_FLAG_REQUIRED and DataError MTL_DATA_TOKENIZER, as `tokenizerOfHuggingFace`
+ *   MTL_FLAG_REQUIRED and DataError MTL_DATA_TOKENIZER, the errors of `tokenizerOfHuggingFace`
  */
 export async function readLoadedFlags(flags: ResolvedFlags): Promise<LoadedFlags | undefined> {
   return await withAdapters(await readFlagsOfModel(flags), flags);
@@ -60,7 +61,7 @@ async function readFlagsOfModel(flags: ResolvedFlags): Promise<LoadedFlags | und
 }
 
 /**
- * Returns the checkpoint that will be loaded. Only the manifest is read here; the other files are checked
+ * Returns the checkpoint that will be loaded. Only the manifest is read here. The remaining files are checked
  * when the checkpoint is loaded.
  */
 async function savedIn(load: string, values: Flags): Promise<SavedCheckpoint | undefined> {
@@ -112,7 +113,7 @@ function fromCheckpoint(
       'seq-length': training?.resolved.model.sequenceLength ?? model.maxPositionEmbeddings,
       ...(withTokenizer ? listTokenizerFlags(tokenizer) : {}),
     },
-    // no flag is fixed: loading compares the models
+    // no flag is fixed, because loading compares the models
     fixed: [],
     ...(withTokenizer ? { tokenizer } : {}),
     vocabularySize: model.vocabularySize,

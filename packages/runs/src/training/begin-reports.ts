@@ -30,20 +30,21 @@ import { noteOfWebAssembly } from './webassembly-kernels.js';
 
 /** The reporters of a run on this rank. */
 export interface BegunReports {
-  /** The run.json in the run folder; only on rank 0, and only for a run with a folder. */
+  /** The log that writes run.json in the run folder; undefined except on rank 0 of a run with a folder. */
   readonly log: RunLog | undefined;
   readonly reporters: TrainingReporters;
   /** The number of threads that this rank's kernels use. */
   readonly threads: ThreadChoice;
-  /** The algorithms that were chosen for the matmuls of the run; undefined if none were. */
+  /** The algorithms that were chosen for the run's matmuls; undefined if none were chosen. */
   readonly matmuls: RecordedMatmuls | undefined;
 }
 
 /**
  * Prepares the directory of --save and prints a description of the run. Chooses the number of threads and the
- * algorithms of matmuls. Opens run.json, files of metrics and tracking services. All ranks must call it.
+ * algorithms of matmuls. Opens run.json, metrics files and tracking services. All ranks must call this
+ * function.
  *
- * @throws errors of `SaveDirectory.prepare`, `threadsOfTraining`, `chooseMatmuls`,
+ * @throws the errors of `SaveDirectory.prepare`, `threadsOfTraining`, `chooseMatmuls`,
  *   `RunLog.start` and `openTrainingReporters`
  */
 export async function beginReports(
@@ -61,8 +62,8 @@ export async function beginReports(
   const numParameters = recipe.numParameters(model);
   const flopsShape = describeFlopsShape(configuration, model);
   const numAdapted = recipe.adapters.numParameters(configuration, model);
-  // bytes of a checkpoint, as a lower bound: each weight takes 4 bytes in float32, and each trained weight
-  // takes another 8 bytes for AdamW's two moments, or 4 bytes for Muon's momentum
+  // a lower bound for the bytes of a checkpoint: each weight takes 4 bytes in float32, and each trained
+  // weight takes another 8 bytes for AdamW's two moments, or 4 bytes for Muon's momentum
   const numTrained = numAdapted ?? numParameters;
   const numStates = configuration.optimizer.muon === undefined ? 2 : 1;
   const numBytes = 4 * (numParameters + numStates * numTrained);
@@ -92,7 +93,7 @@ export async function beginReports(
   });
   const resolved = resolvedFlags({ configuration, model, tokenizer: data.tokenizer });
   const flopsFormula = modelFlopsText(flopsShape);
-  // the first rank reads the data files for checksums, while the others wait
+  // the first rank reads the data files for checksums, while the other ranks wait
   const begun = await processes.together(async () => {
     if (!processes.isFirst) return { log: undefined, reporters: silentReporters(flopsFormula) };
     const contents = once(() => contentsOfFlags(resolved));
@@ -147,10 +148,7 @@ function notesOfChanges(
   ];
 }
 
-/**
- * Returns the reporters. If flags request a comparison of steps with the run's plan, adds the reporter for
- * it.
- */
+/** Returns the reporters, with a reporter that compares steps with the run's plan if the flags request it. */
 function withComparison(
   reporters: TrainingReporters,
   { openComparison, processes: { groups } }: OpenedRun,

@@ -9,7 +9,7 @@ import { withHubModels } from '../saved/hub/with-hub-models.js';
 import { readLoadedFlags } from '../saved/read-loaded-flags.js';
 import { trackingOfRun } from './tracking-of-run.js';
 
-/** Joins the processes of the job in the environment, with the backend that flags request. */
+/** Joins the processes of the job that the environment describes, with the backend that the flags request. */
 export async function joinJob(
   { values }: ParsedFlags,
   onMessage: (text: string) => void,
@@ -25,7 +25,7 @@ export async function joinJob(
 }
 
 /**
- * Returns the flags, completed by the flags of the model in --load or --load-hf. Models of the Hub are
+ * Returns the flags, completed by the flags of the model in --load or --load-hf. Models on the Hub are
  * downloaded first. The first rank reads the flags for all ranks. Blocks in --model-blocks are registered.
  *
  * @param onMessage called on the first rank with messages about downloads
@@ -42,16 +42,16 @@ export async function withFlagsOfLoad(
   return withLoadedFlags(flags, world === undefined ? own : broadcastJson(world.group, own));
 }
 
-/** The checked training run of a job, before anything is built. */
+/** A job's checked training run, before anything is built. */
 export interface ConfiguredJob {
   readonly configuration: PretrainingConfiguration;
-  /** The conversations of a run that is trained on conversations. */
+  /** The run's conversations, if it is trained on conversations. */
   readonly conversations: OpenedConversations | undefined;
 }
 
 /**
- * Checks the flags of a job together with the flags of the loaded model. Also reads the job's conversations,
- * because --epochs needs their number.
+ * Checks a job's flags together with the flags of the loaded model. Also reads the job's conversations,
+ * because --epochs needs their count.
  *
  * @throws ConfigurationError, DataError and CheckpointError for errors that would otherwise occur later
  */
@@ -60,7 +60,7 @@ export async function configureJob(
   { world, job }: JoinedProcesses,
 ): Promise<ConfiguredJob> {
   const { load, finetune, save, 'train-data': trainData } = flags.values;
-  // checked first, because tokenizing conversations may take minutes
+  // the directory is checked first, because tokenizing conversations may take minutes
   if (trainData !== undefined && save !== undefined) await refuseOtherRuns({ save, load, finetune }, job);
   const conversations = await openConversations(flags);
   const configuration = validateConfiguration(flags, {

@@ -30,8 +30,8 @@ export interface CreateTrainerOptions
 }
 
 /**
- * Returns the training loop over this rank's micro-batches, with the extensions that flags request. A resumed
- * run loads the states of its extensions.
+ * Returns the training loop over this rank's micro-batches, with the extensions that the flags request. A
+ * resumed run loads its extensions' states.
  */
 export function createTrainer(run: OpenedRun, parts: CreateTrainerOptions): Trainer<NumberedBatch> {
   const { processes, world } = run;

@@ -3,7 +3,7 @@ import { findPresets } from '@mtl/configuration/internal';
 import type { HostInformation } from '@mtl/kernels';
 
 /**
- * Returns a hint if another precision is faster on this kind of processor, as measured for GPT's default
+ * Returns a hint if a different precision is faster on this kind of processor, as measured for GPT's default
  * preset. On CPUs with AMX, a step took 85 to 93 ms in bfloat16 (two measurements), and 187 ms in float32.
  * The loss of step 100 was 5.2569 in bfloat16, and 5.2562 in float32.
  *

@@ -10,7 +10,10 @@ interface RecordedRun {
   readonly gradientNorms: readonly number[];
 }
 
-/** Losses and gradient norms of thirteen runs without spikes (tooling/fixtures/make-healthy-runs.mjs). */
+/**
+ * Losses and gradient norms of thirteen runs without spikes, recorded by
+ * tooling/fixtures/make-healthy-runs.mjs.
+ */
 const file = new URL('../../fixtures/healthy-runs.json.gz', import.meta.url);
 const runs = JSON.parse(gunzipSync(readFileSync(file)).toString()) as Record<string, RecordedRun>;
 const { spikes } = configure(smallRun);
@@ -18,8 +21,8 @@ const { spikes } = configure(smallRun);
 type Step = { readonly loss: number; readonly gradientNorm: number };
 
 /**
- * Returns the steps that the default rule reports as spikes. `change` injects spikes that the rule's window
- * omits.
+ * Returns the steps that the default rule reports as spikes. `change` injects spikes, which are left out of
+ * the rule's window.
  */
 function reportedIn(
   { losses, gradientNorms }: RecordedRun,
@@ -38,7 +41,7 @@ function reportedIn(
   return { healthy, injected };
 }
 
-/** Selects every 50th step after the first window. */
+/** Returns true for every 50th step after the first window. */
 const isChosen = (iteration: number): boolean => iteration > spikes.window && iteration % 50 === 0;
 const numChosen = ({ losses }: RecordedRun): number =>
   losses.filter((_, index) => isChosen(index + 1)).length;

@@ -21,7 +21,10 @@ const tiny = {
 const iterations = (save: string): number[] =>
   readdirSync(save).flatMap((name) => (name.startsWith('iter_') ? [Number(name.slice(5))] : []));
 
-/** Trains like a job that is preempted after every step whose number is a multiple of `exitInterval`. */
+/**
+ * Trains in the same way as a job that is preempted after every step whose number is a multiple of
+ * `exitInterval`.
+ */
 async function job(exitInterval: number, checkpoint: NonNullable<TrainOptions['checkpoint']>): Promise<void> {
   const training = { ...tiny.training, exitInterval };
   await using run = await train({ ...tiny, training, checkpoint: { saveInterval: 1, ...checkpoint } });
@@ -48,7 +51,7 @@ it('leaves checkpoints of other runs, converted ones, and the branch that --ckpt
   await saveCheckpoint({ directory: save, ...converted, iteration: 51, run: 'another' });
   const describeRun = async (iteration: number) =>
     await runOfCheckpoint(await Checkpoint.open(join(save, `iter_${String(iteration).padStart(7, '0')}`)));
-  // returns to step 2, so checkpoints 3 and 4 now belong to another branch
+  // returns to step 2, so that checkpoints 3 and 4 are no longer part of the run that continues
   await job(10, { ...kept, checkpointStep: 2, saveInterval: 5 });
   expect(iterations(save)).toEqual([1, 2, 3, 4, 10, 50, 51]);
   expect(await describeRun(10)).not.toBe(await describeRun(4));

@@ -13,33 +13,37 @@ import type { OpenedRun } from './open-run.js';
 import { resumedConfiguration } from './resumed-configuration.js';
 
 /**
- * The state in which a run starts: iteration 0 with initial or loaded weights, or the iteration of a
- * checkpoint.
+ * The state in which a run starts: iteration 0 with initial or loaded weights, or a checkpoint's iteration
+ * and state.
  */
 export interface StartOfRun {
   /**
-   * The effective configuration: the run's configuration, with the settings that the run keeps from its
+   * The effective configuration, which is the run's configuration with the settings that it keeps from its
    * checkpoint.
    */
   readonly configuration: PretrainingConfiguration;
   /** The progress from which the run continues; undefined for a run that starts at iteration 0. */
   readonly progress: TrainingProgress | undefined;
   /**
-   * The checkpoint from which training resumes, with its settings and the states of the trainer's extensions.
+   * The checkpoint from which training resumes, with its settings and the states of the trainer's extensions;
+   * undefined for a new run.
    */
   readonly resumed: Checkpoint | undefined;
-  /** The path of the checkpoint if the run resumes both its weights and its optimizer state. */
+  /**
+   * The path of the checkpoint if the run resumes both its weights and its optimizer state; otherwise
+   * undefined.
+   */
   readonly resumedFrom: string | undefined;
   /** JSON fields from the model's Hugging Face directory, which checkpoints preserve. */
   readonly origin: HuggingFaceOrigin | undefined;
 }
 
 /**
- * Loads the weights and, if the run continues, the state of the optimizer. A run that its launcher has
- * restarted loads its own last checkpoint. Other runs load the directory of --load or --load-hf. All ranks
- * must call it.
+ * Loads the weights and, if the run continues, the optimizer's state. A run that its launcher has restarted
+ * loads its own last checkpoint. All other runs load from the directory of --load or --load-hf. All ranks
+ * must call this function.
  *
- * @throws errors of `findStart` and `resumedConfiguration`
+ * @throws the errors of `findStart` and `resumedConfiguration`
  */
 export async function loadStart(
   run: OpenedRun,
@@ -47,7 +51,9 @@ export async function loadStart(
     readonly model: TransformerConfiguration;
     readonly optimizer: ModelOptimizer;
     readonly lossScaler: LossScaler;
-    /** Returns checksums of the data, which are compared with the record of the checkpoint's run. */
+    /**
+     * Returns checksums of the data, which are compared with the record of the run that saved the checkpoint.
+     */
     readonly data: { readonly fingerprints: () => RunStart['datasets'] };
   },
 ): Promise<StartOfRun> {
@@ -101,8 +107,9 @@ const readOrigin = ({ state }: Checkpoint): HuggingFaceOrigin | undefined =>
   ((state.configuration ?? {}) as Partial<SavedConfiguration>).huggingFace;
 
 /**
- * Returns the configuration with the number of steps from the actual start. The flags were checked with the
- * progress of --load's checkpoint, but a restarted run continues from its own last checkpoint.
+ * Returns the configuration with the number of steps that results from the actual start. The flags were
+ * checked with the progress of the checkpoint in --load, but a restarted run continues from its own last
+ * checkpoint.
  */
 function goingOnFrom(
   configuration: PretrainingConfiguration,

@@ -9,7 +9,7 @@ describe('samplesOfStep', () => {
     ['cyclic', { epochMultiple: 12 }],
   ] as const)('gives the samples that all ranks read, over the end of an epoch: %s %o', (kind, more) => {
     const [totalSamples, globalBatchSize, count] = [59, 12, 2];
-    // 59 is not a multiple of the number of samples that the ranks read together, so each epoch omits some
+    // 59 is not a multiple of the number of samples that all ranks read at a time, so each epoch omits some
     // samples
     const sampler: MicroBatchSamplerOptions = {
       kind,

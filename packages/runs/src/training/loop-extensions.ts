@@ -23,14 +23,14 @@ import { layersWithExperts } from '../parts/models/gpt-recipe.js';
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 
 /**
- * The minimum time, in milliseconds, between two searches for slow ranks, and between two reports of slow
+ * The minimum intervals, in milliseconds, between two searches for slow ranks and between two reports of slow
  * ranks. Default: the intervals of normal runs.
  */
 export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs' | 'leastReportMs'>;
 
 /**
  * Returns the extension that finds slow ranks. Returns undefined for a single process, and for GPUs that
- * communicate through host memory, because a host's waiting time then includes more than communication.
+ * communicate through host memory, because the host's waiting time then includes more than communication.
  */
 export function createRankWatch(
   { logging, parallel }: Pick<PretrainingConfiguration, 'logging' | 'parallel'>,
@@ -42,7 +42,9 @@ export function createRankWatch(
   }: {
     readonly processes: TrainingProcesses;
     readonly hosts: readonly string[];
-    /** The processes of the run. On GPUs, the world measures the time that they wait for communication. */
+    /**
+     * The world of the run's processes. On GPUs, it measures how long the processes wait for communication.
+     */
     readonly world: World | undefined;
     readonly times?: RankWatchTimes | undefined;
   },
@@ -72,13 +74,15 @@ interface SpikeGuardOfOptions {
   /** The kinds of losses of the model. */
   readonly losses: readonly LossKind<NumberedBatch>[];
   readonly dataset: SampleDataset<NumberedBatch>;
-  /** Determines the order of the samples that the training run reads. */
+  /** The sampler options that determine the order in which the training run reads samples. */
   readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'>;
   /** True if this rank prints messages that name the sources of samples. */
   readonly reports: boolean;
 }
 
-/** Returns the extension that detects spikes, with its settings from flags; undefined if flags disable it. */
+/**
+ * Returns the extension that detects spikes, with settings from the flags; undefined if the flags disable it.
+ */
 export function createSpikeGuard(
   { spikes }: Pick<PretrainingConfiguration, 'spikes'>,
   { losses, dataset, sampler, reports }: SpikeGuardOfOptions,
@@ -104,7 +108,7 @@ export function samplesOfStep(
   const { count } = shareOfSampler(sampler);
   const microBatches = sampleMicroBatches({
     ...sampler,
-    // with this multiple, an epoch has the same samples as on the ranks
+    // with this multiple, an epoch contains the same samples as an epoch on the ranks
     epochMultiple: sampler.epochMultiple ?? microBatchSize * count,
     consumedSamples: step.consumedSamples,
     microBatchSize: 1,
@@ -114,8 +118,8 @@ export function samplesOfStep(
 }
 
 /**
- * Returns the extension that counts the tokens of each expert and adjusts the experts' biases; undefined for
- * a model without experts.
+ * Returns the extension that counts each expert's tokens and adjusts the expert biases; undefined for a model
+ * without experts.
  */
 export function createExpertBalance(
   { logging }: Pick<PretrainingConfiguration, 'logging'>,
@@ -142,7 +146,7 @@ export function createExpertBalance(
 
 /**
  * Returns the extension that reports the largest attention scores and clips heads (QK-clip); undefined for a
- * run with neither.
+ * run that needs neither.
  */
 export function createAttentionScores(
   { logging, optimizer: settings }: Pick<PretrainingConfiguration, 'logging' | 'optimizer'>,
@@ -167,10 +171,13 @@ export function createAttentionScores(
   });
 }
 
-/** The number of bytes of a host name when names are gathered: the maximum on Linux (HOST_NAME_MAX). */
+/**
+ * The number of bytes for each host name when names are gathered. It is the maximum length on Linux
+ * (HOST_NAME_MAX).
+ */
 const mostBytes = 64;
 
-/** Returns the host names of all members of a group, by rank. All members must call it. */
+/** Returns the host names of all ranks in a group, by rank. All ranks must call this function. */
 export function hostNames(group: ProcessGroup | undefined, name = hostname()): readonly string[] {
   if (group === undefined) return [name];
   const bytes = new Uint8Array(mostBytes);
@@ -186,7 +193,7 @@ export function hostNames(group: ProcessGroup | undefined, name = hostname()): r
   });
 }
 
-/** Returns the seconds for which this process has waited for communication in its groups. */
+/** Returns how many seconds this process has waited for communication in its groups. */
 export function waitedSeconds(groups: GroupsByRole): number {
   const distinct = new Set(
     Object.values(groups).filter((group): group is ProcessGroup => group !== undefined),

@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true }));
 
-/** Writes a step and an evaluation; returns the printed messages. */
+/** Writes a step and an evaluation. Returns the printed messages. */
 async function write(options: Partial<OpenMetricsFilesOptions>): Promise<string[]> {
   const printed: string[] = [];
   const files = await openMetricsFiles({

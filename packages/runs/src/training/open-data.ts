@@ -20,17 +20,17 @@ export interface OpenedData {
   readonly datasets: SplitDatasets<NumberedBatch>;
   readonly train: SampleDataset<NumberedBatch>;
   readonly tokenizer: Tokenizer;
-  /** The words of --data-path; empty for a run on conversations. */
+  /** The words of --data-path. Empty for a run on conversations. */
   readonly dataPath: readonly string[];
   /** Returns checksums of the data files, which are read at the first call. */
   readonly fingerprints: () => RunStart['datasets'];
 }
 
 /**
- * Opens the data of a run: the documents that flags name, or the conversations that are already in memory.
- * The first rank of each host prepares documents. All ranks must call it.
+ * Opens the data of a run: the documents that the flags name, or the conversations that are already in
+ * memory. The first rank on each host prepares documents. All ranks must call this function.
  *
- * @throws ConfigurationError MTL_SPLIT; DataError of files that cannot be read
+ * @throws ConfigurationError MTL_SPLIT; DataError for files that cannot be read
  */
 export async function openData(run: OpenedRun): Promise<OpenedData> {
   const { configuration, conversations, onMessage } = run;
@@ -41,12 +41,12 @@ export async function openData(run: OpenedRun): Promise<OpenedData> {
   }
   const data = dataOfConversations(configuration, conversations);
   for (const line of conversations?.lines ?? []) onMessage(line);
-  // checksums of all bytes, because conversations are read completely anyway
+  // the checksums cover all bytes, because conversations are read completely anyway
   const computeFingerprint = (path: string) => taskDataFingerprint(path, { isWhole: true });
   return { ...data, fingerprints: once(() => files.trainData.map(computeFingerprint)) };
 }
 
-/** Closes the files of the datasets of a run. */
+/** Closes the files of a run's datasets. */
 export function closeDatasets({ train, valid, test }: OpenedData['datasets']): void {
   for (const dataset of [train, valid, test]) dataset?.close();
 }
@@ -76,7 +76,7 @@ async function documentsOfRun({
 
 /**
  * Returns this rank's micro-batches, beginning with the first unused sample. A separate thread reads them.
- * Their arrays are [S, B], sequence first.
+ * Their arrays have the shape [S, B].
  */
 export function openBatches(
   { configuration, processes }: OpenedRun,
@@ -98,7 +98,7 @@ export function openBatches(
   });
 }
 
-/** Returns the options of the sampler of this rank's micro-batches. */
+/** Returns the options of the sampler for this rank's micro-batches. */
 export function describeSampler(
   { training }: PretrainingConfiguration,
   of: { readonly processes: TrainingProcesses; readonly consumedSamples?: number },
@@ -112,8 +112,8 @@ export function describeSampler(
 }
 
 /**
- * Returns the options of the sampler. Documents have a fixed order of samples; conversations are shuffled for
- * every epoch.
+ * Returns the options of the sampler. The samples of documents have a fixed order. Conversations are shuffled
+ * for every epoch.
  */
 export function describeTrainingSampler(
   configuration: PretrainingConfiguration,

@@ -19,38 +19,41 @@ export interface OpenTrainingOptions {
   readonly configuration: PretrainingConfiguration;
   /** The directory in which the bundled corpus is prepared. */
   readonly corpusDirectory: string;
-  /** The stream for rank 0's progress and messages. Default: standard output. */
+  /** The stream for rank 0's progress and messages. Default: `process.stdout`. */
   readonly stream?: ConsoleStream;
-  /** The processes of the training run, including this process. Default: this process only. */
+  /** The world of the training run's processes, including this process. Default: only this process. */
   readonly world?: World | undefined;
   /**
-   * True if `close` closes the world, and an error in a step aborts the world. Default: the caller closes the
-   * world.
+   * True if `close` closes the world, and an error in a step aborts it. Default: false, and the caller closes
+   * the world.
    */
   readonly closesWorld?: boolean;
   /**
-   * The rank of this process on its host, and the number of processes on this host. Default: the only
-   * process.
+   * The rank of this process on its host, and the number of processes on the host. Default: this process is
+   * alone.
    */
   readonly local?: { readonly rank: number; readonly size: number };
   /**
-   * The job of the run. If the launcher has restarted the job, the run continues from its last checkpoint in
-   * --save. Default: a job that is not restarted.
+   * The job to which the run belongs. If the launcher has restarted the job, the run continues from its last
+   * checkpoint in --save. Default: a job that is not restarted.
    */
   readonly job?: Job;
-  /** The command that started the run. Remedies of errors print it with changed flags. */
+  /** The command that started the run. Remedies in errors print it with changed flags. */
   readonly commandLine?: string;
-  /** The conversations from `openConversations`, if the run is trained on conversations. */
+  /** The conversations that `openConversations` returns, if the run is trained on conversations. */
   readonly conversations?: OpenedConversations | undefined;
   /** Further extensions of the training loop, which must be the same on all ranks. */
   readonly extensions?: readonly TrainerExtension[] | undefined;
-  /** The planner: `planning` of @mtl/planning. Default: none, and flags that need a planner are refused. */
+  /**
+   * The planner, which is `planning` in @mtl/planning. Default: none, and flags that need a planner are
+   * refused.
+   */
   readonly planning?: RunPlanning | undefined;
-  /** The minimum intervals for detecting and reporting slow ranks. Tests set shorter intervals. */
+  /** The minimum intervals for detecting and reporting slow ranks. Tests use shorter intervals. */
   readonly rankWatchTimes?: RankWatchTimes | undefined;
 }
 
-/** A training run whose processes have joined. The device and the threads of this process are set up. */
+/** A training run whose processes have joined. This process's device and threads are already set up. */
 export interface OpenedRun extends OpenTrainingOptions {
   readonly stream: ConsoleStream;
   readonly local: { readonly rank: number; readonly size: number };
@@ -59,7 +62,10 @@ export interface OpenedRun extends OpenTrainingOptions {
   readonly processes: TrainingProcesses;
   /** The directory of --save. If it exists, this run already owns it. */
   readonly saveDirectory: SaveDirectory;
-  /** Opens the comparison of steps with the plan (--compare-with-plan), on rank 0. */
+  /**
+   * Opens the comparison of steps with the plan (--compare-with-plan); undefined except on rank 0 with this
+   * flag.
+   */
   readonly openComparison: OpenComparison | undefined;
   /** The opened model directory of --load-hf. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
@@ -69,10 +75,11 @@ export interface OpenedRun extends OpenTrainingOptions {
 
 /**
  * Opens a run: the device and the threads of this process, the mesh with its groups, and the directory of
- * --save. All ranks must call it. The caller must release `saveDirectory`, or close a `Training` made from
- * the run, which releases it.
+ * --save. All ranks must call this function. The caller must release `saveDirectory`, or close a `Training`
+ * made
+ * from the run, which releases it.
  *
- * @throws errors of `openDevice`, `SaveDirectory.ownExisting` and --load-hf; ConfigurationError
+ * @throws the errors of `openDevice`, `SaveDirectory.ownExisting` and --load-hf; ConfigurationError
  *   MTL_HUGGING_FACE_*; TrainingError MTL_STOP_SIGNAL if a signal has ended a run in this process
  */
 export async function openRun(options: OpenTrainingOptions): Promise<OpenedRun> {

@@ -49,7 +49,7 @@ import { checkMemoryOfRun } from './webassembly-kernels.js';
 /** A training run of a model on documents or conversations. */
 export type Pretraining = Training<NumberedBatch, PretrainingConfiguration, TrainingReporters>;
 
-/** The parts of a training run on documents or conversations. */
+/** The components from which a training run on documents or conversations is made. */
 interface PretrainingComponents {
   readonly data: OpenedData;
   readonly model: TransformerConfiguration;
@@ -84,9 +84,9 @@ const checks: OptionChecks<OpenTrainingOptions> = {
 
 /**
  * Opens the training run that a configuration describes: data, model, optimizer, loaded checkpoint and
- * reports. Each process of the job must call it.
+ * reports. Each process of the job must call this function.
  *
- * @throws ConfigurationError MTL_OPTION; errors of opening data, model, optimizer, checkpoint or reports
+ * @throws ConfigurationError MTL_OPTION; the errors of opening data, model, optimizer, checkpoint or reports
  */
 export async function openTraining(options: OpenTrainingOptions): Promise<Pretraining> {
   checkOptions(options, { of: 'openTraining', checks });
@@ -99,7 +99,10 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Pretra
   }
 }
 
-/** Opens the training run of processes that have joined. The source of apps/gpt-train has the same steps. */
+/**
+ * Opens the training run of processes that have joined. The source code of apps/gpt-train shows the same
+ * steps.
+ */
 export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
   const opened: (() => unknown)[] = [];
   try {
@@ -121,10 +124,10 @@ export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
 /**
  * Opens the training loop for stages and an optimizer that the caller has built. Loads the weights or the
  * checkpoint from which the run starts, opens reports, and adds batches, evaluations, checkpoints and
- * exports. All ranks must call it.
+ * exports. All ranks must call this function.
  *
- * @param parts.profiler receives the steps of --profile-steps; the stages record into it
- * @returns the run, ready for its steps; closing it disposes of the stages and the optimizer
+ * @param parts.profiler listens to the steps of --profile-steps; the stages record into it
+ * @returns the run, ready for its steps; closing the run also disposes of the stages and the optimizer
  * @throws the errors of `findStart`, `beginReports`, and an error for extensions with the same name
  */
 export async function openLoop(
@@ -179,8 +182,8 @@ function pretraining(run: OpenedRun, parts: PretrainingComponents): Pretraining 
     return isFirstReplica ? sample : undefined;
   };
   /**
-   * Prints a short sample of the current model after an evaluation. The sample at the end of the run is
-   * longer.
+   * Prints a short sample of the current model after an evaluation. A longer sample is printed at the end of
+   * the run.
    */
   const afterwards = async (): Promise<void> => {
     const { isDone, progress } = trainer;
@@ -240,7 +243,7 @@ function pretraining(run: OpenedRun, parts: PretrainingComponents): Pretraining 
   });
 }
 
-/** Returns the evaluation of the run; undefined without held-out data. */
+/** Returns the run's evaluation; undefined without held-out data. */
 function openEvaluation(
   { processes }: OpenedRun,
   {
@@ -264,11 +267,12 @@ function openEvaluation(
 }
 
 /**
- * Returns the architecture that a run trains, after checks that the requested export formats support it and
- * that it fits in the memory of kernels as WebAssembly. With --time-matmuls on device `cuda`, also times the
- * run's matmuls. All ranks must call it.
+ * Returns the architecture that a run trains, after checking that the requested export formats support it and
+ * that, with the WebAssembly kernels, it fits in their memory. With --time-matmuls on device `cuda`, also
+ * times
+ * the run's matmuls. All ranks must call this function.
  *
- * @throws errors of `trainingModel`, `checkMemoryOfRun` and `timeMatmulsOfRun`; ConfigurationError
+ * @throws the errors of `trainingModel`, `checkMemoryOfRun` and `timeMatmulsOfRun`; ConfigurationError
  *   MTL_HUGGING_FACE_*
  */
 export async function describeModel(
@@ -294,8 +298,8 @@ interface SampleAtEvaluationOptions {
 }
 
 /**
- * Generates a sample of the model, and adds it to samples.jsonl in the run folder. All ranks must call it. If
- * this fails, training continues, and a message gives the reason.
+ * Generates a sample of the model, and adds it to samples.jsonl in the run folder. All ranks must call this
+ * function. If it fails, training continues, and a message gives the reason.
  */
 async function sampleAtEvaluation(options: SampleAtEvaluationOptions): Promise<void> {
   const { iteration, show, log, onMessage } = options;
@@ -321,17 +325,20 @@ interface WriteExportsOptions {
    * does not save.
    */
   readonly checkpointPath: string | undefined;
-  /** Returns the weights of this process. If there is no checkpoint, these are all weights of the model. */
+  /**
+   * Returns the weights that this process holds. If there is no checkpoint, these must be all weights of the
+   * model.
+   */
   readonly heldWeights: () => readonly LogicalTensor[];
   /** Receives a message about each written directory. */
   readonly onMessage: (text: string) => void;
 }
 
 /**
- * Writes the run's exports for other programs: its adapters in PEFT's format, and with --save-hf its weights
+ * Writes the run's exports for other programs: its adapters in PEFT's format and, with --save-hf, its weights
  * (with adapters merged) and its tokenizer as a Hugging Face directory.
  *
- * @throws CheckpointError as the writers of the model's kind
+ * @throws CheckpointError the errors of the writers for the kind of model
  */
 async function writeExports(options: WriteExportsOptions): Promise<void> {
   const { configuration, model, tokenizer, origin, checkpointPath, onMessage } = options;

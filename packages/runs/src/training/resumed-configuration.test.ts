@@ -18,7 +18,7 @@ function line(flags: string): string {
   return `${names.reduce((text, name) => text.replace(new RegExp(` --${name} \\S+`), ''), base)} ${flags}`;
 }
 
-/** Returns a checkpoint as a training run with these flags would save it. */
+/** Returns a checkpoint as a training run with the given flags would save it. */
 function makeCheckpoint(flags: string): ResumedConfigurationOptions['checkpoint'] {
   const saved = { ...configurationJson(configure(line(flags))), trainedOn: { dataPath: [], split: '1' } };
   const configuration = JSON.parse(JSON.stringify(saved)) as JsonObject;

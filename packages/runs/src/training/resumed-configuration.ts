@@ -16,18 +16,21 @@ export interface ResumedConfigurationOptions {
   readonly configuration: PretrainingConfiguration;
   /** The checkpoint from which training continues. */
   readonly checkpoint: Pick<Checkpoint, 'path' | 'state'>;
-  /** True if the optimizer state and the schedule are loaded from the checkpoint. */
+  /** True if the optimizer's state and the schedule are loaded from the checkpoint. */
   readonly withOptimizer: boolean;
-  /** The command that started the run, for the remedy. */
+  /** The command that started the run, which is printed in the remedy. */
   readonly commandLine?: string | undefined;
-  /** Returns descriptions of the changes of the data since the checkpoint was saved. Default: none. */
+  /** Returns descriptions of how the data has changed since the checkpoint was saved. Default: none. */
   readonly changedData?: () => readonly string[];
 }
 
 export interface ResumedConfiguration {
   /** The configuration with the schedule in effect. */
   readonly configuration: PretrainingConfiguration;
-  /** Descriptions of differences from the checkpoint's run; empty without differences. */
+  /**
+   * Descriptions of how the settings differ from the settings of the run that saved the checkpoint. Empty if
+   * nothing differs.
+   */
   readonly notes: readonly string[];
 }
 
@@ -42,9 +45,9 @@ interface Difference {
 
 /**
  * Compares the settings of a run with the checkpoint that it resumes. As in Megatron-LM, a different learning
- * rate schedule or weight decay is an error unless a flag selects the old or the new value. Other differences
- * that affect training are listed, and the new value is used. Checkpoints of conversions and of task
- * fine-tuning contain no training settings, and are not compared.
+ * rate schedule or weight decay is an error unless a flag selects the old or the new value. For all further
+ * differences that affect training, the new value is used, and the difference is listed. Checkpoints of
+ * conversions and of task fine-tuning contain no training settings, and are not compared.
  *
  * @throws CheckpointError MTL_CHECKPOINT_SCHEDULE, status 2
  */
@@ -128,7 +131,10 @@ function differences(
   });
 }
 
-/** Formats a value. A fractional number of warm-up steps has rounding errors in its last digits. */
+/**
+ * Formats a value. Numbers are rounded to 12 digits, because a fractional number of warm-up steps has
+ * rounding errors in its last digits.
+ */
 const shown = (value: string | number): string =>
   typeof value === 'number' ? String(Number(value.toPrecision(12))) : value;
 
@@ -168,7 +174,9 @@ function refusal(
   );
 }
 
-/** Returns the error for a run whose data has changed, so that --epochs now means another number of steps. */
+/**
+ * Returns the error for a run whose data has changed, so that --epochs now means a different number of steps.
+ */
 function refusalOfOtherData(
   options: ResumedConfigurationOptions & {
     readonly changes: readonly Difference[];
@@ -215,7 +223,7 @@ function remedyOfKeeping(options: {
   return isLength && isLengthAlone ? `--${decay} ${length!.before}` : useCheckpoint;
 }
 
-/** The settings of the schedule, which Megatron-LM stores in its checkpoints. */
+/** The settings of a schedule, which Megatron-LM also stores in its checkpoints. */
 type Schedule = Pick<OptimizerConfiguration, 'learningRate' | 'decoupledLearningRate' | 'weightDecay'>;
 
 /** A setting of a schedule, with its flag. */
@@ -229,10 +237,12 @@ const stepFlags = {
   samples: { warmup: 'lr-warmup-samples', decay: 'lr-decay-samples', wsdDecay: 'lr-wsd-decay-samples' },
 } as const;
 
-/** Returns the flag for the length of the decay, in iterations or samples. */
+/**
+ * Returns the flag for the length of the decay in iterations or samples, depending on the schedule's unit.
+ */
 const chooseDecayFlag = ({ learningRate }: Schedule): FlagName => stepFlags[learningRate.unit].decay;
 
-/** Returns the settings of a schedule that have an effect. */
+/** Returns a schedule's settings that have an effect. */
 function scheduleSettings(schedule: Schedule): readonly ScheduleSetting[] {
   const { learningRate, decoupledLearningRate, weightDecay } = schedule;
   const { decayStyle, unit, wsdDecaySteps, wsdDecayStyle } = learningRate;
@@ -245,7 +255,7 @@ function scheduleSettings(schedule: Schedule): readonly ScheduleSetting[] {
     { flag: 'lr-warmup-init', value: learningRate.initialLearningRate ?? 0 },
     { flag: warmup, value: learningRate.warmupSteps ?? 0 },
     { flag: 'lr-decay-style', value: decayStyle },
-    // a constant rate has no length of decay
+    // a constant rate has no decay length
     { flag: decay, value: decayStyle === 'constant' ? undefined : learningRate.decaySteps },
     { flag: wsdDecay, value: wsdDecaySteps },
     { flag: 'lr-wsd-decay-style', value: wsdDecayStyle },
@@ -269,8 +279,8 @@ const replaced: readonly FlagName[] = [
 ];
 
 /**
- * Returns the flags of a run after its schedule was replaced. Parsing these flags again results in the new
- * schedule.
+ * Returns a run's flags with the settings of its schedule replaced by `schedule`. Parsing these flags again
+ * results in this schedule.
  */
 export function flagsWithSchedule<Flags extends object>(flags: Flags, schedule: Schedule): Flags {
   const kept = Object.entries(flags).filter(([name]) => !replaced.includes(name as FlagName));

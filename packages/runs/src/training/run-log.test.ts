@@ -162,7 +162,7 @@ describe('the record of a run', () => {
     rmSync(runRecordPath(locate('a')));
     start('a', { run: { training: { seed: 9 } } });
     const text = readFileSync(runRecordPath(locate('a')), 'utf8');
-    // the start times distinguish starts of the same process
+    // the start times distinguish two starts of the same process
     const other = JSON.parse(text);
     other.starts[0].time = '2026-11-22T00:00:00.000Z';
     writeFileSync(runRecordPath(locate('a')), JSON.stringify(other));
@@ -212,7 +212,7 @@ describe('the state of a run', () => {
     start('a');
     const owned = await OwnedDirectory.own({ directory: locate('a') });
     expect(await readState('a')).toBe('running');
-    // simulates kill -9: the owner's process no longer runs, and the record has no end
+    // simulates kill -9: the owning process no longer runs, and the record has no end
     const record = join(locate('a'), 'run_owner.1', 'owner.json');
     const owner = JSON.parse(readFileSync(record, 'utf8'));
     writeFileSync(record, JSON.stringify({ ...owner, processStart: '1' }));
@@ -306,7 +306,7 @@ describe('compareRuns of mixtures of experts', () => {
   const layers = ['decoder.layers.0.mlp', 'decoder.layers.1.mlp', 'decoder.layers.2.mlp'];
 
   /**
-   * Writes a run with a loss for each step, and with the loads of three layers after equal numbers of steps.
+   * Writes a run with a loss for each step, and with the loads of three layers at equal intervals of steps.
    */
   function write(name: string, losses: readonly number[], loads: readonly (readonly number[][])[]): void {
     start(name);
@@ -396,7 +396,7 @@ describe('compareRuns of a resumed run', () => {
     start(name, { configuration: { ...configuration, resolved }, iteration });
   }
 
-  /** Options of a model and a run that a checkpoint would give. */
+  /** Options of a model and a run, as a checkpoint would set them. */
   const ofCheckpoint: RunOptions = {
     model: { headSize: 16, ffnHiddenSize: 256, numQueryGroups: 4, geluKind: 'tanh' },
     training: { globalBatchSize: 2, exitInterval: 5 },

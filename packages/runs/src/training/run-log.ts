@@ -26,7 +26,7 @@ import type { ThreadChoice } from '../parts/threads/threads-of-run.js';
 /** The parts of a configuration that run.json records. */
 interface RecordedConfiguration extends Pick<PretrainingConfiguration, 'kind' | 'preset' | 'parallel'> {
   readonly flags: Readonly<Record<string, unknown>>;
-  /** All flags with the values in effect. Default: `flags`. */
+  /** All flags, with the values in effect. Default: `flags`. */
   readonly resolved?: Readonly<Record<string, unknown>>;
   readonly training: Pick<PretrainingConfiguration['training'], 'trainIterations'>;
   /** The task of a fine-tuning run. */
@@ -37,10 +37,10 @@ export interface StartRunOptions {
   /** The run folder, which is the directory of --save; undefined for a run without a folder. */
   readonly directory: string | undefined;
   readonly configuration: RecordedConfiguration;
-  /** Returns checksums of the training data; called only if the run has a folder. */
+  /** Returns checksums of the training data. Called only if the run has a folder. */
   readonly datasets: () => RunStart['datasets'];
   /**
-   * Returns checksums of the files that flags name; called only if the run has a folder. Default:
+   * Returns checksums of the files that the flags name. Called only if the run has a folder. Default:
    * `contentsOfFlags`.
    */
   readonly contents?: () => FileContents;
@@ -52,7 +52,7 @@ export interface StartRunOptions {
   readonly onMessage: (text: string) => void;
 }
 
-/** The end of a start of a run. */
+/** How a start of a run ended. */
 type RunEnd = Omit<NonNullable<RunStart['end']>, 'time'>;
 
 /** Writes run.json in the run folder. Only rank 0 has an instance. */
@@ -87,7 +87,8 @@ export class RunLog {
   }
 
   /**
-   * Adds the end of this start to the record. If another run now owns the folder, its record stays unchanged.
+   * Adds the end of this start to the record. If a different run now owns the folder, its record stays
+   * unchanged.
    *
    * @throws ConfigurationError MTL_RUN_RECORD
    */
@@ -105,8 +106,8 @@ export class RunLog {
   }
 
   /**
-   * Appends a sample of the model to samples.jsonl in the run folder: a line of JSON with time, iteration,
-   * text and label; for a GPT also prompt and completion.
+   * Appends a sample of the model to samples.jsonl in the run folder, as a line of JSON with time, iteration,
+   * text and label, and for a GPT also prompt and completion.
    *
    * @throws ConfigurationError MTL_RUN_RECORD if the file cannot be written
    */
@@ -125,7 +126,7 @@ export class RunLog {
   }
 
   /**
-   * Calls `end` with an error. If writing the record fails, this failure is ignored, because it would hide
+   * Calls `end` with an error. If the record cannot be written, the failure is ignored, because it would hide
    * the original error.
    */
   fail(error: unknown, { iteration }: { readonly iteration: number }): void {
@@ -140,12 +141,12 @@ export class RunLog {
         ...(remedy === undefined ? {} : { remedy }),
       });
     } catch {
-      // nothing to do, because a start that has no recorded end counts as failed
+      // nothing to do, because a start without a recorded end counts as failed
     }
   }
 }
 
-/** Returns the earlier starts in the folder. A record that cannot be read is renamed, with a message. */
+/** Returns the earlier starts in the folder. If the record cannot be read, renames it and sends a message. */
 function earlierStarts(directory: string, onMessage: (text: string) => void): RunRecord['starts'] {
   try {
     return readRunRecord(directory)?.starts ?? [];
@@ -193,14 +194,14 @@ function describeStart(options: StartRunOptions): RunStart {
 }
 
 /**
- * Returns the commit of this code. The commit is determined only once, because the code does not change while
- * the process runs.
+ * Returns the commit of this code. It is determined only once, because the code does not change while the
+ * process runs.
  */
 const commitOfProcess = once(() => checkoutCommit(dirname(fileURLToPath(import.meta.url))));
 
 /**
- * Returns the commit of the git checkout that contains a directory, with `-dirty` if tracked files were
- * changed; null outside of a checkout, or if git is not installed.
+ * Returns the commit of the git checkout that contains `directory`, followed by `-dirty` if tracked files
+ * were changed. Null outside of a checkout, or if git is not installed.
  */
 function checkoutCommit(directory: string): string | null {
   const argv = ['-C', directory, 'describe', '--always', '--dirty', '--abbrev=40', '--exclude=*'];

@@ -19,11 +19,11 @@ export interface DryRunOfProgram {
   /** The flags of the run; flags for data may be missing. */
   readonly flags: ParsedFlags;
   /**
-   * The number of processes of the planned run. Default: the number of joined processes, or the smallest
+   * The number of processes in the planned run. Default: the number of joined processes, or the smallest
    * number for one replica of the model.
    */
   readonly numProcesses?: number | undefined;
-  /** The environment variables, from which launchers are recognized. Only the first process prints. */
+  /** The environment variables, by which launchers identify processes. Only the first process prints. */
   readonly variables: Variables;
   readonly print: (text: string) => void;
 }
@@ -32,15 +32,15 @@ export interface DryRunOfProgram {
 export interface FailedRun {
   readonly resolved: ResolvedFlags;
   readonly configuration: PretrainingConfiguration;
-  /** The samples of the run's conversations, if it trains on conversations. */
+  /** The samples of the run's conversations, if it is trained on conversations. */
   readonly conversations?: ConversationSamples | undefined;
   /** The rank that failed. */
   readonly rank: number;
 }
 
-/** Compares the measured steps of a run with its plan. */
+/** Compares a run's measured steps with its plan. */
 export interface StepComparison extends TrainingReporter {
-  /** Returns the comparison, over all steady steps so far, as text. */
+  /** Returns a text that compares all steady steps so far with the plan. */
   text(): string;
 }
 
@@ -53,22 +53,22 @@ export type OpenComparison = (options: {
   readonly write: (text: string) => void;
 }) => StepComparison;
 
-/** The steps in which the time of each operation is measured. */
+/** The steps in which to measure the time of each operation. */
 export interface OperationsToProfile {
-  /** The first and the last step of the run, as the trainer numbers them. */
+  /** The first step, as the trainer counts steps. `last` is the last step. */
   readonly first: number;
   readonly last: number;
-  /** Returns the total seconds for which this process has waited for other processes. */
+  /** Returns how many seconds in total this process has waited for other processes. */
   readonly waitedSeconds: () => number;
   readonly onMessage: (text: string) => void;
 }
 
 /**
- * The planner of a training run. `planning` of @mtl/planning implements this interface, and programs pass it
+ * The planner of a training run. `planning` in @mtl/planning implements this interface, and programs pass it
  * to the run. A run without a planner trains in the same way, but rejects flags that need a planner.
  */
 export interface RunPlanning {
-  /** Prints the resources that a run needs, for --dry-run. */
+  /** Prints the resources that a run needs. Implements --dry-run. */
   printDryRun(options: DryRunOfProgram): Promise<void>;
   /** Returns an out-of-memory error with advice added. Returns any other error unchanged. */
   explainOutOfMemory(error: unknown, run: FailedRun): Promise<unknown>;
@@ -79,7 +79,7 @@ export interface RunPlanning {
    * @throws ConfigurationError for a run that cannot be compared
    */
   planToCompare(configuration: PretrainingConfiguration, variables: Variables): Promise<OpenComparison>;
-  /** Returns the matmuls in a step of each kind of rank, for --time-matmuls. */
+  /** Returns the matmuls that each kind of rank computes in a step, for --time-matmuls. */
   matmulsOfRun(
     configuration: PretrainingConfiguration,
     model: TransformerConfiguration,
@@ -87,10 +87,10 @@ export interface RunPlanning {
   /**
    * Returns the peak memory, in bytes and including activations, of the rank that needs the most memory.
    *
-   * @throws KernelError MTL_OUT_OF_MEMORY if the peak is more than kernels as WebAssembly can count
+   * @throws KernelError MTL_OUT_OF_MEMORY if the peak is more than the WebAssembly kernels can count
    */
   peakBytesOfRun(configuration: PretrainingConfiguration, model: TransformerConfiguration): Promise<number>;
-  /** Opens the listener that reports the time of each operation in the steps of --profile-steps. */
+  /** Returns a listener that reports the time of each operation in the steps of --profile-steps. */
   profileOperations(options: OperationsToProfile): StepListener;
 }
 
@@ -104,7 +104,7 @@ export const planningOption: OptionCheck<false> = objectOption('`planning` of @m
 });
 
 /**
- * Returns the planner of a run, for a flag that needs a planner.
+ * Returns the run's planner. `flag` is the flag that needs it.
  *
  * @throws ConfigurationError MTL_OPTION if the run has no planner
  */

@@ -38,9 +38,12 @@ export interface RunTrainingProgramOptions {
   readonly description: string;
   /** The words of the command line after the program's name. */
   readonly argv: readonly string[];
-  /** Values of flags that are set neither by command line, file, checkpoint nor preset. */
+  /** Values for flags that are not set by the command line, a file, a checkpoint or a preset. */
   readonly defaults?: Flags | undefined;
-  /** The planner: `planning` of @mtl/planning. Default: none, and flags that need a planner are refused. */
+  /**
+   * The planner, which is `planning` in @mtl/planning. Default: none, and flags that need a planner are
+   * refused.
+   */
   readonly planning?: RunPlanning | undefined;
   /**
    * Receives the flags of the command line before anything is opened. Throws an error for flags that the
@@ -59,16 +62,16 @@ const checks: OptionChecks<RunTrainingProgramOptions> = {
   checkFlags: functionOption,
 };
 
-/** A program's use of the opened run, on every rank. */
+/** A function that a program runs with the opened run, on every rank. */
 export type TrainingProgramBody = (run: OpenedRun) => Promise<void>;
 
 /**
- * Runs a training program: reads flags, joins the processes of the job, opens the run, and passes it to
- * `body`. With --dry-run, it only prints the resources that the run needs. An error is printed and determines
- * the exit code of the process.
+ * Runs a training program: reads flags, joins the job's processes, opens the run, and passes the run to
+ * `body`. With --dry-run, only prints the resources that the run needs. Prints an error, which also
+ * determines the exit code of the process.
  *
- * @param body Default: trains, and prints the results at the end.
- * @throws ConfigurationError MTL_OPTION for an option of another type
+ * @param body the use of the opened run; by default, trains and then prints the results
+ * @throws ConfigurationError MTL_OPTION for an option with a wrong type
  */
 export async function runTrainingProgram(
   options: RunTrainingProgramOptions,
@@ -77,7 +80,8 @@ export async function runTrainingProgram(
   checkOptions(options, { of: 'runTrainingProgram', checks });
   checkArgument(body, { name: 'body', check: functionOption });
   const { argv, model, program, description, planning, defaults = {} } = options;
-  // applies until the run trains. The run itself then handles a closed output, and saves first
+  // this handling applies until the run trains. From then on, the run itself handles a closed output, and
+  // saves first
   endWithoutOutput({ exitCode: 128 + constants.signals.SIGPIPE });
   try {
     const flags = parseFlags(argv, { model, unused: defaults });
@@ -170,7 +174,8 @@ async function openAndTrain(run: OpenedRun): Promise<void> {
 }
 
 /**
- * Prints how a run ended, its summary, and a sample of its model. All ranks must call it after the last step.
+ * Prints how a run ended, its summary, and a sample of its model. All ranks must call this function after the
+ * last step.
  */
 export async function showResults({ onMessage }: OpenedRun, training: Pretraining): Promise<void> {
   const { configuration, reporters } = training;
@@ -189,6 +194,6 @@ export async function showResults({ onMessage }: OpenedRun, training: Pretrainin
   }
 }
 
-/** Quotes a word if a shell needs quotes. */
+/** Returns `word`, in quotes if a shell needs them. */
 export const shellWord = (word: string): string =>
   /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

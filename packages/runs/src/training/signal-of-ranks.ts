@@ -3,9 +3,9 @@ import { rememberStopSignal, stopSignal, stopSignalNames } from '@mtl/trainer/st
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 
 /**
- * Returns the stop signal that any rank has received, on all ranks; undefined without a signal. All ranks
- * call this and record the signal. This is necessary because, after the last step, only one rank may have
- * received a signal.
+ * Returns, on all ranks, the stop signal that any rank has received; undefined if none has. All ranks must
+ * call this function, which also records the signal on every rank. This is necessary because, after the last
+ * step, a signal may have reached only one rank.
  */
 export function signalOfRanks({ groups }: Pick<TrainingProcesses, 'groups'>): NodeJS.Signals | undefined {
   const own = stopSignal();

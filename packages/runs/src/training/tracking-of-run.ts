@@ -11,7 +11,7 @@ import type { RunLog } from './run-log.js';
 /** The tracking services of a run, determined by flags and the environment. */
 interface TrackingOfRun {
   readonly settings: TrackingSettings;
-  /** True for WANDB_MODE=offline or dryrun: metrics are stored in files, to be sent later. */
+  /** True for WANDB_MODE=offline or dryrun, which store metrics in files that can be sent later. */
   readonly isWandbOffline: boolean;
 }
 
@@ -30,7 +30,7 @@ const defaultWandbUrl = 'https://api.wandb.ai';
 const modes = ['online', 'offline', 'disabled'] as const;
 
 /**
- * Returns the services to which a run sends metrics; undefined without such services. Reads and checks the
+ * Returns the services to which a run sends metrics; undefined if there are none. Reads and checks the
  * environment variables WANDB_MODE, WANDB_BASE_URL, WANDB_API_KEY (only whether it is set), and the proxies.
  *
  * @throws ConfigurationError MTL_WANDB_API_KEY, MTL_WANDB_MODE, MTL_SERVICE_URL, MTL_PROXY
@@ -86,15 +86,15 @@ function wandbUrl({ WANDB_BASE_URL: given }: Environment): string {
 
 interface OpenTrackingOptions {
   readonly configuration: TrackedConfiguration;
-  /** The log of a run that has a folder. */
+  /** The run's log; undefined for a run without a folder. */
   readonly log: RunLog | undefined;
   readonly onMessage: (text: string) => void;
 }
 
 /**
- * Opens the sinks that send metrics to the services in the flags. Rank 0 calls it.
+ * Opens the sinks that send metrics to the services in the flags. Called only on rank 0.
  *
- * @throws as `trackingOfRun`
+ * @throws the errors of `trackingOfRun`
  */
 export async function openTracking(options: OpenTrackingOptions): Promise<readonly MetricsSink[]> {
   const { configuration, log, onMessage } = options;

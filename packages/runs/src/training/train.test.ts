@@ -25,7 +25,7 @@ const tinyLine =
   '--preset char-10m --num-layers 1 --hidden-size 32 --num-attention-heads 2 --seq-length 16 --max-position-embeddings 16 ' +
   '--micro-batch-size 2 --global-batch-size 2 --train-iters 6 --eval-iters 0 --threads 1 --no-eval-samples';
 
-/** Trains to the end; returns the losses by the numbers of the steps. */
+/** Trains to the end. Returns the losses by iteration. */
 async function collectLosses(training: Pretraining): Promise<Readonly<Record<number, number>>> {
   const losses: Record<number, number> = {};
   for await (const { iteration, loss } of training) losses[iteration] = loss;
@@ -96,7 +96,7 @@ it('can be left, which its folder says; the steps are run once', async () => {
     await expect(training.run()).rejects.toMatchObject({ code: 'MTL_RUN_OVER' });
   }
   expect(await readRun(save)).toMatchObject({ state: 'stopped' });
-  // the folder is no longer owned, and has the checkpoint of step 2
+  // the folder is no longer owned, and contains the checkpoint of step 2
   await using training = await train({ ...tiny, checkpoint: { save, load: save } });
   expect(Object.keys(await collectLosses(training))).toEqual(['3', '4', '5', '6']);
 });

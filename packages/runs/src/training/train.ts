@@ -11,16 +11,19 @@ import { configureJob, joinJob, withFlagsOfLoad } from './configure-job.js';
 import { openTraining, type Pretraining } from './open-training.js';
 import { planningOption, type RunPlanning } from './run-planning.js';
 
-/** The options of a training run by topic, and options that are not flags. */
+/** The options of a training run: the flags, grouped by topic, and options that are not flags. */
 export type TrainOptions = RunOptions & {
   /**
-   * Returns the block of each layer. It replaces the block that `model` describes, and must be the same on
-   * all ranks.
+   * Returns the block of the given layer. It replaces the block that `model` describes, and must be the same
+   * on all ranks.
    */
   readonly blocks?: ModelBlocks | undefined;
   /** The stream for notes, progress and console lines, in the format of gpt-train. Default: none. */
   readonly stream?: ConsoleStream | undefined;
-  /** The planner: `planning` of @mtl/planning. Default: none, and options that need a planner are refused. */
+  /**
+   * The planner, which is `planning` in @mtl/planning. Default: none, and options that need a planner are
+   * refused.
+   */
   readonly planning?: RunPlanning | undefined;
   /** Extensions of the training loop. */
   readonly extensions?: readonly TrainerExtension[] | undefined;
@@ -45,23 +48,27 @@ const silence: ConsoleStream = { write: () => true };
  * for await (const { iteration, loss } of training) console.log(iteration, loss);
  * ```
  *
- * Under a launcher (`mtl run --nproc-per-node 4 program.mts`, torchrun, srun, mpirun) every process of the
- * job calls it with the same options and trains its part. A run saves only if `checkpoint.save` names a
- * directory. `close` ends reports and leaves the job; leaving the block of `await using` calls it.
+ * Under a launcher (`mtl run --nproc-per-node 4 program.mts`, torchrun, srun, mpirun), every process of the
+ * job must call `train` with the same options, and trains its part. A run saves only if `checkpoint.save`
+ * names
+ * a directory. `close` ends reports and leaves the job. It is called automatically at the end of the block of
+ * `await using`.
  *
- * While the run trains, SIGINT, SIGTERM or SIGHUP end it after the current step, and `result.reason` is the
- * signal. The signal concerns the whole process, so no further run starts in it: in a loop over runs, `train`
- * throws MTL_STOP_SIGNAL unless the loop ends when the reason is a signal. Programs that continue anyway call
- * `forgetStopSignal`. Between runs, signals have their usual effect.
+ * While the run trains, SIGINT, SIGTERM or SIGHUP ends it after the current step, and `result.reason` is the
+ * signal. The signal concerns the whole process, so no further run starts in it. A loop over runs should end
+ * when the reason is a signal, because `train` then throws MTL_STOP_SIGNAL. Programs that continue anyway
+ * must
+ * call `forgetStopSignal`. Between runs, signals have their usual effect.
  *
- * @throws ConfigurationError for options that do not exist, have a wrong type or cannot work together; the
- *   error names the path of the option: `MTL_OPTION`, `MTL_FLAG_VALUE`, errors of `configure`; DataError,
+ * @throws ConfigurationError for options that do not exist, have a wrong type or cannot work together; its
+ *   message names the path of the option: `MTL_OPTION`, `MTL_FLAG_VALUE`, the errors of `configure`;
+ *   DataError,
  *   CheckpointError and CommunicationError for files and connections that cannot be opened; TrainingError
  *   MTL_STOP_SIGNAL after a signal has ended a run in this process
  */
 export async function train(all: TrainOptions = {}): Promise<Pretraining> {
   checkOptions(all, { ...ofRun, checks });
-  // checked here, because this process would otherwise first wait for other processes
+  // a stop signal is checked here, because otherwise this process would first wait for other processes
   refuseAfterStopSignal();
   const { stream = silence, extensions, blocks, planning, ...options } = all;
   const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));

@@ -4,9 +4,9 @@ import { waitedSeconds } from './loop-extensions.js';
 import type { OpenedRun } from './open-run.js';
 
 /**
- * Returns the recorder for the steps in --profile-steps, which writes a trace of all ranks and the operations
- * of each rank. Returns undefined without the flag. On CPUs, the planner's profiler also reports the time of
- * each operation, on the first rank. All ranks must call it.
+ * Returns the recorder for the steps in --profile-steps, which writes a trace of all ranks and each rank's
+ * operations. Returns undefined without the flag. On CPUs, the planner's profiler also reports the time of
+ * each operation, on the first rank. All ranks must call this function.
  */
 export function trainingProfiler({
   configuration: { logging, parallel },
@@ -31,13 +31,13 @@ export function trainingProfiler({
   const operations = planning.profileOperations({
     ...profile,
     waitedSeconds: () => waitedSeconds(processes.groups),
-    // all ranks measure at the same time, because they share processor and memory in a normal step, too
+    // all ranks measure at the same time, because in a normal step they also share processor and memory
     onMessage,
   });
   return new BothListeners(operations, trace);
 }
 
-/** Combines two listeners. The times of the outer listener include the inner listener. */
+/** Combines two listeners. The times of the outer listener include the time that the inner listener takes. */
 class BothListeners implements StepListener {
   readonly #inner: StepListener;
   readonly #outer: StepListener;
@@ -63,8 +63,8 @@ class BothListeners implements StepListener {
 }
 
 /**
- * Returns the operations of a process's groups since the last call. Worlds of a single process or of threads
- * do not record operations.
+ * Returns the operations of the process's groups since the last call. The worlds of a single process and of
+ * threads do not record operations.
  */
 function takeOperations(
   world: (World & { takeTrace?(): TakenTrace }) | undefined,

@@ -21,11 +21,11 @@ import type { RunLog } from './run-log.js';
 import type { StepComparison } from './run-planning.js';
 import { openTracking } from './tracking-of-run.js';
 
-/** The reporters of a run on this rank. Only rank 0 has reporters. */
+/** A run's reporters on this rank. Only rank 0 has reporters. */
 export interface RunReporters {
   readonly all: readonly TrainingReporter[];
   /**
-   * Closes the reporters after the run. Returns the rows that they add to its summary. Further calls do
+   * Closes the reporters after the run. Returns the rows that they add to the run's summary. Further calls do
    * nothing.
    */
   close(outcome: RunOutcome): Promise<readonly SummaryRow[]>;
@@ -43,29 +43,29 @@ interface OpenReportersOptions {
   readonly stream: ConsoleStream;
   readonly flopsFormula: string;
   /**
-   * The progress from which a resumed run continues. Records of later steps are removed from the files, so
-   * that each step has only one record.
+   * The progress from which a resumed run continues; undefined for a new run. Records of later steps are
+   * removed from the files, so that each step has only one record.
    */
   readonly resume: Pick<TrainingProgress, 'iteration' | 'consumedSamples'> | undefined;
-  /** The log of a run that has a folder. */
+  /** The run's log; undefined for a run without a folder. */
   readonly log: RunLog | undefined;
 }
 
-/** Returns the reporters of a process that does not report. */
+/** Returns the reporters for a process that does not report. */
 export function silentReporters(flopsFormula: string): TrainingReporters {
   return { all: [], summary: new TrainingSummary({ flopsFormula }), close: async () => [] };
 }
 
 /**
- * Opens the reporters of a training run: console, summary and metrics.jsonl in the run folder. Flags add
- * another file of metrics, TensorBoard and tracking services.
+ * Opens the reporters of a training run: console, summary and metrics.jsonl in the run folder. If flags
+ * request them, also opens a further metrics file, TensorBoard and tracking services.
  */
 export async function openTrainingReporters(options: OpenReportersOptions): Promise<TrainingReporters> {
   const { configuration, stream, flopsFormula, resume } = options;
   const { logInterval, isVerbose, metricsJsonl, tensorboardDirectory } = configuration.logging;
   const { trainIterations } = configuration.training;
   const { save } = configuration.checkpoint;
-  // standard error appears on the same terminal as standard output
+  // standard error usually appears on the same terminal as standard output
   const others = stream === process.stdout ? [process.stderr] : [];
   const console = new ConsoleReporter({
     stream,
@@ -108,7 +108,7 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
   };
 }
 
-/** Closes all sinks, even if one fails. Returns the rows that they add to the summary. */
+/** Closes all sinks, even if closing a sink fails. Returns the rows that they add to the summary. */
 export async function closeSinks(
   sinks: readonly MetricsSink[],
   outcome: RunOutcome,
@@ -123,7 +123,7 @@ export async function closeSinks(
 }
 
 export interface OpenMetricsFilesOptions {
-  /** The run folder, in which metrics.jsonl is written; undefined for a run without a folder. */
+  /** The run folder, which contains metrics.jsonl; undefined for a run without a folder. */
   readonly directory: string | undefined;
   /** Another file for the same records (--metrics-jsonl). */
   readonly copy: string | undefined;
@@ -139,17 +139,17 @@ export interface OpenMetricsFilesOptions {
 
 type StepMetrics = Parameters<MetricsJsonlWriter['step']>[0];
 
-/** The files of metrics of steps and evaluations. */
+/** The files with the metrics of steps and evaluations. */
 export interface MetricsFiles {
   /** The writers, one for each file. */
   readonly all: readonly MetricsSink[];
-  /** Evaluations in the file before the run was resumed, oldest first. */
+  /** The evaluations that the file contained when the run was resumed, oldest first. */
   readonly evaluations: readonly EvaluatedStep[];
 }
 
 /**
- * Opens a run's files of metrics: metrics.jsonl in its folder, and the additional file that a flag names.
- * Only rank 0 calls it.
+ * Opens a run's metrics files: metrics.jsonl in its folder, and the additional file that a flag names. Called
+ * only on rank 0.
  *
  * @throws ConfigurationError MTL_METRICS_FILE
  */

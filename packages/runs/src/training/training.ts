@@ -29,7 +29,7 @@ import { continuedRun, type SaveDirectory } from '../save-directory.js';
 import type { RunLog } from './run-log.js';
 import type { RunReporters } from './training-reporters.js';
 
-/** The place and interval of a run's checkpoints, and the configuration that each checkpoint stores. */
+/** The directory and interval of a run's checkpoints, and the configuration that each checkpoint stores. */
 interface TrainingSaveOptions extends Pick<SaveSettings, 'interval' | 'keepLast' | 'inBackground'> {
   /** The directory of checkpoints; undefined if nothing is saved. */
   readonly directory: string | undefined;
@@ -39,7 +39,7 @@ interface TrainingSaveOptions extends Pick<SaveSettings, 'interval' | 'keepLast'
   readonly loaded: Checkpoint | undefined;
   /** True if --ckpt-step selected this checkpoint. */
   readonly isStepChosen?: boolean;
-  /** Returns the configuration that each checkpoint stores. Rank 0 calls it. */
+  /** Returns the configuration that each checkpoint stores. Called only on rank 0. */
   readonly configurationFor: (directory: string) => Promise<JsonObject>;
 }
 
@@ -63,17 +63,17 @@ interface TrainingComponents<Batch, Configuration, Reporters extends RunReporter
   /** Closes the files of the datasets. Default: no action. */
   readonly closeData?: () => void;
   readonly save: TrainingSaveOptions;
-  /** The run's log, on rank 0 of a run with a folder. */
+  /** The run's log; undefined on ranks other than 0, and for a run without a folder. */
   readonly log: RunLog | undefined;
   readonly reporters: Reporters;
   /**
-   * All ranks call this function with the run's result. During the call, signals still have no effect.
-   * Default: no action.
+   * Called on all ranks with the run's result. During the call, signals still have no effect. Default: no
+   * action.
    */
   readonly onEnd?: (result: TrainingResult) => Promise<void>;
   /**
-   * Generates a sample of the model. All ranks must call it, and the ranks of the first replica receive the
-   * sample. Default: no sample.
+   * Generates a sample of the model. All ranks must call this function, and the ranks of the first replica
+   * receive the sample. Default: no sample.
    */
   readonly show?: (how: { readonly isBrief: boolean }) => Promise<ModelSample | undefined>;
   /** The world that `train` joined. The run closes it at the end, and aborts it after an error. */
@@ -88,8 +88,9 @@ interface RunTrainingReporters {
 const checks: OptionChecks<RunTrainingReporters> = { reporters: reportersOption };
 
 /**
- * A training run of any kind that is ready to train: on documents or conversations (`openTraining`), or
- * fine-tuning for a task (`fineTune`). Each process has an instance and calls its methods; rank 0 reports.
+ * A training run of any kind that is ready to train: on documents or conversations (see `openTraining`), or
+ * fine-tuning for a task (see `fineTune`). Each process has an instance and calls its methods. Rank 0
+ * reports.
  *
  * ```ts
  * for await (const { iteration, loss } of training) console.log(iteration, loss);
@@ -106,13 +107,13 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   #result: TrainingResult | undefined;
   #hasBegun = false;
 
-  /** Takes ownership of the components. Closing the run closes them. */
+  /** Takes ownership of the components, which `close` closes. */
   constructor(parts: TrainingComponents<Batch, Configuration, Reporters>) {
     this.#parts = parts;
   }
 
   /**
-   * The configuration of the run. In a resumed run, it includes the settings that the run keeps from its
+   * The run's configuration. In a resumed run, it includes the settings that the run keeps from its
    * checkpoint.
    */
   get configuration(): Configuration {
@@ -157,7 +158,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     return this.#result;
   }
 
-  /** Returns the weights, or slices of weights, on this rank. */
+  /** Returns this rank's weights or slices of weights. */
   weights(): readonly LogicalTensor[] {
     return weightTensors(this.optimizer);
   }
@@ -167,8 +168,8 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
    * step's evaluation and save. After the final state has been saved, returns how the run ended. All ranks
    * must iterate over all steps, or leave the loop after the same step.
    *
-   * @throws ConfigurationError `MTL_OPTION`; UsageError `MTL_RUN_OVER` if a caller has iterated over the
-   *   steps before, completely or not
+   * @throws ConfigurationError `MTL_OPTION`; UsageError `MTL_RUN_OVER` if the steps have been iterated over
+   *   before, completely or not
    */
   async *steps(options: RunTrainingReporters = {}): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
     checkOptions(options, { of: 'the steps of a run', checks });
@@ -180,7 +181,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     }
     this.#hasBegun = true;
     const { log, ownWorld } = this.#parts;
-    // remains the reason if the consumer leaves the loop
+    // this reason remains if the consumer leaves the loop
     let end: Pick<TrainingResult, 'reason'> | { readonly reason: 'left' } | undefined = { reason: 'left' };
     try {
       const result = yield* this.#steps([...this.reporters.all, ...reporters]);
@@ -216,15 +217,17 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   }
 
   /**
-   * Closes the reporters, which wait a few seconds for services. Returns the rows that reporters add to the
-   * summary.
+   * Closes the reporters, which wait a few seconds for tracking services. Returns the rows that reporters add
+   * to the summary.
    */
   async endReports(): Promise<readonly SummaryRow[]> {
     const outcome: RunOutcome = this.#result === undefined ? 'failed' : describeOutcome(this.#result.reason);
     return await this.reporters.close(outcome);
   }
 
-  /** Closes reporters and data files, frees memory, releases the directory, and leaves the job. */
+  /**
+   * Closes reporters and data files, frees memory, releases the directory of checkpoints, and leaves the job.
+   */
   async close(): Promise<void> {
     const { batches, closeData, part, optimizer, save, ownWorld } = this.#parts;
     await closeAll([
@@ -279,7 +282,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   }
 }
 
-/** Returns how the run ended, in the words of tracking services. */
+/** Returns how the run ended, in the terms of tracking services. */
 function describeOutcome(reason: TrainingResult['reason']): RunOutcome {
   return reason === 'done' || reason === 'early-stopping' ? 'finished' : 'stopped';
 }

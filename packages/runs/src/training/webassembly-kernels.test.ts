@@ -49,7 +49,7 @@ describe('checkWebAssemblyMemory', () => {
       message: expect.stringMatching(/with activations, 5\.0+ GiB \(1\.0+ GiB without them\).*has 4\.0+ GiB/),
       remedy: expect.stringContaining('--micro-batch-size'),
     });
-    // device meta of WebAssembly counts to 4 GiB itself
+    // WebAssembly's meta device itself counts up to 4 GiB
     const full = new KernelError('MTL_OUT_OF_MEMORY', 'no 8 bytes left');
     await expect(check(() => Promise.reject(full))).rejects.toThrow(/with activations, more \(1\.0+ GiB/);
     await expect(check(() => Promise.reject(new Error('other')))).rejects.toThrow('other');

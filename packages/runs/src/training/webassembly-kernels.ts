@@ -6,10 +6,10 @@ import { formatBytes } from '@mtl/trainer';
 import { findRecipe } from '../parts/models/find-recipe.js';
 import type { RunPlanning } from './run-planning.js';
 
-/** The bytes that a module of WebAssembly can address: 32 bits. */
+/** The number of bytes that a WebAssembly module can address with 32 bits. */
 const mostBytes = 2 ** 32;
 
-/** Returns a note for a run whose kernels are WebAssembly; undefined for native kernels. */
+/** Returns a note for a run that uses the WebAssembly kernels; undefined for native kernels. */
 export function noteOfWebAssembly({
   isWebAssembly,
   mostThreads,
@@ -23,9 +23,9 @@ export function noteOfWebAssembly({
 }
 
 /**
- * Refuses a run that does not fit in the 4 GiB of WebAssembly, before it allocates anything.
+ * Rejects a run that does not fit in the 4 GiB of WebAssembly, before it allocates anything.
  *
- * @throws errors of `checkWebAssemblyMemory`
+ * @throws the errors of `checkWebAssemblyMemory`
  */
 export async function checkMemoryOfRun(
   configuration: PretrainingConfiguration,
@@ -46,11 +46,11 @@ export async function checkMemoryOfRun(
 }
 
 /**
- * Refuses a run that does not fit in the 4 GiB of WebAssembly. First counts the weights, the
- * gradients and the optimizer's state, each in float32. If the run has a planner, then also counts the peak
- * memory of a step, with activations.
+ * Rejects a run that does not fit in the 4 GiB of WebAssembly. First counts the weights, the gradients and
+ * the optimizer's state, each in float32. If the run has a planner, also counts the peak memory of a step,
+ * including activations.
  *
- * @throws KernelError MTL_OUT_OF_MEMORY with the numbers
+ * @throws KernelError MTL_OUT_OF_MEMORY, whose message contains the sizes
  */
 export async function checkWebAssemblyMemory(
   { numParameters, numTrained, numStates, peakBytes }: RunSize,
@@ -82,12 +82,14 @@ function tooLarge(what: string): KernelError {
   );
 }
 
-/** The numbers that a training run keeps from step to step. */
+/**
+ * The counts that determine the memory of a training run. `numTrained` is the number of trained parameters.
+ */
 interface RunSize {
   readonly numParameters: number;
   readonly numTrained: number;
-  /** The numbers that the optimizer keeps for each trained parameter: 2 for AdamW, 1 for Muon. */
+  /** How many values the optimizer keeps for each trained parameter: 2 for AdamW, 1 for Muon. */
   readonly numStates: number;
-  /** Returns the peak of the memory of a step, in bytes; undefined for a run without a planner. */
+  /** Returns the peak memory of a step, in bytes; undefined for a run without a planner. */
   readonly peakBytes?: (() => Promise<number>) | undefined;
 }

@@ -1,27 +1,27 @@
 import { createContext, Script } from 'node:vm';
 
-// Only a time limit of node:vm can interrupt a JavaScript regular expression that backtracks. The context for
-// it is created at the first bounded search.
+// only a time limit of node:vm can interrupt a JavaScript regular expression that backtracks; the context for
+// it is created at the first bounded search
 let context: { run: (() => unknown) | undefined } | undefined;
 let script: Script | undefined;
 
 /**
- * The time limit of a search, in milliseconds: a constant, and an amount for each UTF-16 unit of the text.
+ * The time limit of a search, in milliseconds: `start`, plus `perUnit` for each UTF-16 code unit of the text.
  * Tests lower both.
  */
 export const searchLimits = { start: 1000, perUnit: 0.01 };
 
-/** The error of a search that took longer than its limit. */
+/** The error for a search that took longer than its limit. */
 export class SlowPatternError extends Error {
   override readonly name = 'SlowPatternError';
 }
 
 /**
- * Runs a search in a text with a time limit: a second, plus a hundredth of a millisecond for each UTF-16 unit
- * of the text. Ordinary searches take a thousandth of this time. A search that exceeds the limit is run once
- * more, because a suspended process exceeds the limit without computing.
+ * Runs a search in a text with a time limit: a second, plus a hundredth of a millisecond for each UTF-16 code
+ * unit of the text. Ordinary searches take a thousandth of this time. A search that exceeds the limit is run
+ * once more, because a suspended process exceeds the limit without computing.
  *
- * @throws SlowPatternError when both attempts took too long
+ * @throws SlowPatternError if both attempts took too long
  */
 export function runBounded<T>(text: string, search: () => T): T {
   const timeout = Math.ceil(searchLimits.start + searchLimits.perUnit * text.length);

@@ -3,7 +3,7 @@ import type { TokenizerJson } from '../check-tokenizer-json.js';
 import type { Fail } from '../tokenizer-files.js';
 import { type Merges, readMerges } from './merges.js';
 
-// A key of the heap is rank x 2^32 + position.
+// a key in the heap is `rank * 2^32 + position`
 const rankRadix = 2 ** 32;
 
 /**
@@ -36,7 +36,7 @@ const bytePieces = Array.from(
   (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`,
 );
 
-/** Returns the ids of a text's bytes; undefined unless every byte has an id. */
+/** Returns the ids of the tokens for the text's bytes; undefined unless every byte has an id. */
 export function byteTokens(text: string, ids: ReadonlyMap<string, number>): number[] | undefined {
   const found: number[] = [];
   for (const byte of Buffer.from(text, 'utf8')) {
@@ -47,7 +47,7 @@ export function byteTokens(text: string, ids: ReadonlyMap<string, number>): numb
   return found;
 }
 
-/** Returns a function that gives the initial ids of a word, before any merge. */
+/** Returns a function that splits a word into its initial symbols and returns their ids, before any merge. */
 function firstSymbols(
   model: TokenizerJson['model'],
   ids: ReadonlyMap<string, number>,
@@ -58,8 +58,8 @@ function firstSymbols(
   const fuses = model.fuse_unk === true;
   return (word) => {
     const symbols: (number | undefined)[] = [];
-    // The tokenizers library adds an unknown token only when it reaches the next token or unknown character,
-    // but adds bytes at once. `isPending` reproduces this order.
+    // the tokenizers library adds an unknown token only when it reaches the next token or unknown character,
+    // but adds bytes immediately; `isPending` reproduces this order
     let isPending = false;
     const endUnknown = (): void => {
       if (isPending) symbols.push(unknownId);
@@ -94,8 +94,8 @@ function mergeAll(symbols: number[], merges: Merges): readonly number[] {
   const size = symbols.length;
   if (size < 2) return symbols;
   const heap: number[] = [];
-  // a linked list of symbols. Each is identified by the position of its first original symbol. Symbols that
-  // were merged into another symbol have -1
+  // a linked list of symbols; each symbol is identified by the position of its first original symbol. Symbols
+  // that were merged into their neighbour are -1
   const nexts = new Int32Array(size);
   const previous = new Int32Array(size);
   const look = (position: number): void => {
@@ -112,7 +112,7 @@ function mergeAll(symbols: number[], merges: Merges): readonly number[] {
     const id = merges.made[(key - position) / rankRadix]!;
     const next = nexts[position]!;
     if (symbols[position] === -1 || next >= size) continue;
-    // other merges may have changed the pair since the entry was added, but any pair that forms the same
+    // later merges may have changed the pair since the entry was added, but any pair that forms the same
     // token can be merged
     const rank = merges.findRank(symbols[position]!, symbols[next]!);
     if (rank < 0 || merges.made[rank] !== id) continue;

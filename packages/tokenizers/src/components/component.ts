@@ -5,18 +5,18 @@ import { SlowPatternError } from './bounded-matching.js';
 import type { PatternSettings } from './text-pattern.js';
 
 /**
- * A component of a tokenizer.json, such as its normalizer. A field's type is checked when it is read. Errors
- * are `MTL_DATA_TOKENIZER`, and name the file and the field.
+ * A component of a tokenizer.json, such as its normalizer. A field's type is checked when the field is read.
+ * Errors have the code `MTL_DATA_TOKENIZER`, and name the file and the field.
  */
 export class Component {
   readonly #file: string;
   readonly #where: string;
   readonly #fields: Readonly<Record<string, unknown>>;
-  /** The type of the component, for example `NFC`. */
+  /** The type of the component, such as `NFC`. */
   readonly type: string;
 
   /**
-   * @param place the file, and the path of the component in it, such as `normalizer.normalizers[1]`
+   * @param place the file, and the path of the component in the file, such as `normalizer.normalizers[1]`
    * @throws DataError MTL_DATA_TOKENIZER if the value is not an object with a type
    */
   constructor(value: unknown, place: { readonly file: string; readonly where: string }) {
@@ -56,7 +56,7 @@ export class Component {
     return typeof value === 'string' ? value : this.refuse(field, 'a text');
   }
 
-  /** Returns a text field that must consist of one code point. */
+  /** Returns a string field that must consist of one code point. */
   character(field: string, fallback?: string): string {
     const value = this.text(field, fallback);
     return Array.from(value).length === 1 ? value : this.refuse(field, 'one character');
@@ -96,14 +96,14 @@ export class Component {
     return Array.isArray(value) ? value : this.refuse(field, 'a list');
   }
 
-  /** Returns a field with a list of components. */
+  /** Returns the components in a field that contains a list of components. */
   parts(field: string): Component[] {
     return this.list(field).map(
       (value, i) => new Component(value, { file: this.#file, where: `${this.#where}.${field}[${i}]` }),
     );
   }
 
-  /** Returns a field with a pattern: a literal text, or a regular expression in Oniguruma's syntax. */
+  /** Returns the pattern in a field: a literal string, or a regular expression in Oniguruma's syntax. */
   pattern(field: string): PatternSettings {
     const value = this.#fields[field];
     if (isJsonObject(value) && Object.keys(value).length === 1) {
@@ -114,7 +114,7 @@ export class Component {
     return this.refuse(field, '{"String": "..."} or {"Regex": "..."}');
   }
 
-  /** Runs a function that depends on a field's value. Errors of the function then name the field. */
+  /** Calls `run`, which depends on the value of `field`. Errors of `run` then name the field. */
   read<T>(field: string, run: () => T): T {
     try {
       return run();
@@ -131,7 +131,7 @@ export class Component {
   }
 }
 
-/** Returns a component of a tokenizer.json; undefined if the value is null or missing. */
+/** Returns the component in a field of a tokenizer.json; undefined if the field is null or missing. */
 export function readComponent(
   json: Readonly<Record<string, unknown>>,
   field: string,
@@ -143,7 +143,7 @@ export function readComponent(
 
 const longestShown = 80;
 
-/** Returns a value as JSON, truncated if it is long. */
+/** Returns `value` as JSON, truncated if it is long. */
 export function shown(value: unknown): string {
   const text = JSON.stringify(value) ?? String(value);
   return text.length > longestShown ? `${text.slice(0, longestShown)}...` : text;

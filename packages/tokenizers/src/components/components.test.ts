@@ -7,17 +7,17 @@ import type { Tokenizer } from '../tokenizer.js';
 
 interface Case {
   readonly json: Readonly<Record<string, unknown>>;
-  /** The texts of this case. Absent if the case uses the common texts of a sweep. */
+  /** The texts of this case. Absent if the case uses the texts that all cases of a sweep share. */
   readonly texts?: readonly string[];
-  /** Null for a text that the tokenizers library rejects. */
+  /** The ids of each text. Null for a text that the tokenizers library rejects. */
   readonly encoded: readonly (readonly number[] | null)[] | null;
-  /** The ids of the text `a` with special tokens; `plain` has the ids without them. */
+  /** The ids of the text `a` with special tokens. `plain` contains the ids without special tokens. */
   readonly special?: readonly number[] | null;
   readonly plain?: readonly number[] | null;
   readonly decoded?: readonly (readonly [number[], string | null])[];
 }
 
-/** Returns the result of a function, or `refused` if it throws a coded error. Other errors are thrown. */
+/** Returns the result of `run`, or `refused` if it throws a coded error. Any other error is thrown again. */
 function refusedOr<T>(run: () => T): T | 'refused' {
   try {
     return run();
@@ -42,7 +42,7 @@ function chooseEod({ model }: Case['json']): string {
   return String(Array.isArray(vocab) ? vocab[0]?.[0] : Object.keys(vocab ?? {})[0]);
 }
 
-/** Counts of comparisons, and the cases with differences. */
+/** How many comparisons had each result, and the cases with differences. */
 interface Compared {
   equal: number;
   refused: number;
@@ -90,7 +90,7 @@ function compare(cases: readonly Case[], texts: readonly string[]): Compared {
   return compared;
 }
 
-// tooling/fixtures/make-tokenizer-component-fixtures.py makes the fixtures, and also large sweeps.
+// tooling/fixtures/make-tokenizer-component-fixtures.py makes the fixtures, and also the large sweeps
 const fixture = new URL('../../fixtures/tokenizer-components.json.gz', import.meta.url);
 const sweep = process.env.MTL_TEST_TOKENIZER_SWEEP;
 const { cases, texts = [] } = JSON.parse(
@@ -107,7 +107,7 @@ describe('components of a tokenizer.json', () => {
     const { unequal, ...counts } = compare(cases, texts);
     if (texts.length > 0) console.log(cases.length, 'tokenizers:', counts, unequal.length, 'unequal');
     expect(unequal.slice(0, 10)).toEqual([]);
-    // 18 are rejected, because of unknown characters without an unknown token; the library omits such
+    // 18 are rejected, because they have unknown characters but no unknown token; the library omits such
     // characters
     if (sweep === undefined) {
       expect(counts).toEqual({ equal: 829, refused: 18, refusedByBoth: 0, refusedTokenizers: 0 });
@@ -158,7 +158,7 @@ describe('models of a tokenizer.json', () => {
     pre_tokenizer: { type: 'WhitespaceSplit' },
   });
 
-  // The last column is the result of tokenizers 0.23.2.
+  // the last column is the result of tokenizers 0.23.2
   it.each([
     ['Unigram falls back to all bytes', unigram(['<unk>', 'a', '<0xC3>', '<0xA9>']), 'aé', [1, 2, 3]],
     ['Unigram is unknown without one of the bytes', unigram(['<unk>', 'a', '<0xC3>']), 'aé', [1, 0]],
@@ -248,10 +248,13 @@ describe('fields of a tokenizer.json', () => {
     { ...small, type: 'BPE', merges: [['a', '##a']], vocab: { u: 0, a: 1, '##a': 2, aa: 3 }, fuse_unk: true },
   ];
 
-  /** Yields copies of a value: for each field with each wrong value, and without the field. */
+  /**
+   * Yields changed copies of a value: for each field, a copy with each wrong value, and a copy without the
+   * field.
+   */
   function* mutations(value: unknown, path: string): Generator<[string, unknown]> {
     if (typeof value !== 'object' || value === null) return;
-    // of large lists and vocabularies, only some entries are changed
+    // in large lists and vocabularies, only some entries are changed
     for (const [key, child] of Object.entries(value).slice(0, 8)) {
       const copy = (other: unknown) =>
         Array.isArray(value) ? value.with(Number(key), other) : { ...value, [key]: other };

@@ -3,12 +3,12 @@ import type { Component } from './component.js';
 import { metaspaceSettings } from './pre-tokenizers.js';
 import { replaceMatches, textPattern } from './text-pattern.js';
 
-/** Converts tokens to texts, which are joined afterwards. The result is always a new list. */
+/** Converts tokens to strings, which are joined afterwards. The result is always a new list. */
 export type Decoder = (tokens: readonly string[]) => readonly string[];
 
 /**
- * Makes a decoder that equals the decoder of tokenizers 0.23. Throws `MTL_DATA_TOKENIZER` for an unsupported
- * type.
+ * Makes a decoder that decodes exactly like version 0.23 of the `tokenizers` library. Throws
+ * `MTL_DATA_TOKENIZER` for an unsupported type.
  */
 export function makeDecoder(component: Component): Decoder {
   switch (component.type) {
@@ -66,17 +66,20 @@ const decoderTypes = [
   'WordPiece',
 ];
 
-/** Replaces all occurrences of a text; an empty text occurs before, between and after all characters. */
+/**
+ * Replaces all occurrences of `searched` by `content`. An empty string occurs before, between and after all
+ * characters.
+ */
 function replaceText(text: string, searched: string, content: string): string {
   return searched === '' ? text.replace(/(?:)/gu, () => content) : text.replaceAll(searched, () => content);
 }
 
 const byteByCharacter = new Map(byteAlphabet.map((character, byte) => [character, byte]));
-// Byte order marks must be decoded like other characters.
+// byte order marks must be decoded like any character
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Decodes tokens from the byte alphabet. A token with another character is not changed. */
+/** Decodes tokens from the byte alphabet. A token that contains any other character is not changed. */
 function decodeByteLevel(tokens: readonly string[]): string {
   const bytes: number[] = [];
   for (const token of tokens) {
@@ -88,8 +91,8 @@ function decodeByteLevel(tokens: readonly string[]): string {
 }
 
 /**
- * Joins consecutive byte tokens, such as `<0xE5>`, to characters. If the bytes are not valid UTF-8 together,
- * each byte becomes U+FFFD, even if some are valid.
+ * Joins consecutive byte tokens, such as `<0xE5>`, to characters. If the joined bytes are not valid UTF-8,
+ * each byte becomes U+FFFD, even if some characters are valid.
  */
 function joinBytes(tokens: readonly string[]): string[] {
   const texts: string[] = [];
@@ -99,7 +102,7 @@ function joinBytes(tokens: readonly string[]): string[] {
     run = [];
   };
   for (const token of tokens) {
-    // The tokenizers library also accepts a plus sign in the number.
+    // the tokenizers library also accepts a plus sign in the number
     const byte = /^<0x([0-9a-f]{2}|\+[0-9a-f])>$/i.exec(token)?.[1];
     if (byte !== undefined) {
       run.push(Number.parseInt(byte, 16));
@@ -138,7 +141,10 @@ function strip(component: Component): Decoder {
     });
 }
 
-/** Replacements of English punctuation and contractions, in the library's order. */
+/**
+ * Replacements of English punctuation and contractions, in the order in which the `tokenizers` library
+ * applies them.
+ */
 const artifacts: readonly (readonly [string, string])[] = [
   [' .', '.'],
   [' ?', '?'],

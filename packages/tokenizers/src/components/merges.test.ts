@@ -4,7 +4,7 @@ import { Merges } from './merges.js';
 
 describe('Merges', () => {
   it('finds the ranks that a map of pairs has, also where pairs share places', () => {
-    // few different ids, so that pairs repeat, and entries of the hash table collide
+    // only a few different ids, so that pairs repeat, and entries in the hash table collide
     const id = fc.integer({ min: 0, max: 12 });
     fc.assert(
       fc.property(fc.array(fc.tuple(id, id), { maxLength: 60 }), (pairs) => {

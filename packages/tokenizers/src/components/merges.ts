@@ -4,7 +4,7 @@ import type { Fail } from '../tokenizer-files.js';
 const none = -1;
 
 /**
- * The merges of a byte-pair encoding: a map from a pair of tokens to the rank of the merge and to the
+ * The merges of a byte-pair encoding: a map from a pair of tokens to the rank of its merge and to the
  * resulting token. The map is a hash table with open addressing, because encoding looks up a pair for every
  * character, and opening a tokenizer adds tens of thousands of pairs.
  */
@@ -17,7 +17,7 @@ export class Merges {
   readonly #shift: number;
 
   constructor(numMerges: number) {
-    // the number of entries of the table is at least twice the number of merges
+    // the number of entries in the table is at least twice the number of merges
     const bits = Math.max(1, Math.ceil(Math.log2(2 * numMerges + 1)));
     this.#shift = 32 - bits;
     this.made = new Int32Array(numMerges);
@@ -40,7 +40,7 @@ export class Merges {
     return this.#ranks[this.#findPlace(left, right)]!;
   }
 
-  /** Returns the index of a pair, or the index where it would be inserted. */
+  /** Returns the index of a pair in the table, or the index at which the pair would be inserted. */
   #findPlace(left: number, right: number): number {
     const last = this.#ranks.length - 1;
     let place = (Math.imul(left, 0x9e3779b1) ^ Math.imul(right, 0x85ebca6b)) >>> this.#shift;
@@ -54,8 +54,8 @@ export class Merges {
 /**
  * Reads the merges of a model.
  *
- * @param ids ids of all tokens
- * @param fail called for the first merge that is invalid, or has a token without an id
+ * @param ids the ids of all tokens
+ * @param fail called for the first merge that is invalid, or that has a token without an id
  */
 export function readMerges(
   { merges: list = [], continuing_subword_prefix: prefix }: TokenizerJson['model'],
@@ -82,7 +82,10 @@ export function readMerges(
   return merges;
 }
 
-/** Returns the two tokens of a merge. A merge is a text with a space between the tokens, or a pair. */
+/**
+ * Returns the two tokens of a merge, which is a string with a space between the tokens, or a pair. Returns
+ * undefined for an invalid merge.
+ */
 function readMerge(merge: unknown): readonly [string, string] | undefined {
   if (typeof merge === 'string') {
     const space = merge.indexOf(' ');

@@ -4,12 +4,12 @@ import { wordPieceSplitter } from '../word-piece.js';
 import { bytePairModel } from './byte-pair-model.js';
 import { unigramModel } from './unigram-model.js';
 
-/** Returns the ids of a word; undefined represents a part without a token. */
+/** Returns the ids of a word. An undefined id represents a part without a token. */
 export type Model = (word: string) => readonly (number | undefined)[];
 
 /**
- * Makes a model that equals the model of tokenizers 0.23, given a checked tokenizer.json and the ids of its
- * tokens.
+ * Makes a model that encodes exactly like version 0.23 of the `tokenizers` library, given a checked
+ * tokenizer.json and the ids of its tokens.
  *
  * @param fail called for invalid merges, which have not been checked before
  */

@@ -8,7 +8,7 @@ export interface Normalizer {
   trace(traced: TracedText): TracedText;
 }
 
-/** A normalized text, with information about its origin. */
+/** A normalized text, with information about which part comes from the original text's first character. */
 export interface TracedText {
   readonly text: string;
   /**
@@ -18,8 +18,8 @@ export interface TracedText {
 }
 
 /**
- * Makes a normalizer from `normalize`, and from `front`, which returns the length of the text that belongs to
- * the first character.
+ * Makes a normalizer. `normalize` normalizes a text. `front` returns the length of the normalized text that
+ * belongs to the first character.
  */
 export function tracedNormalizer(
   normalize: (text: string) => string,

@@ -7,8 +7,8 @@ import { replaceMatches, type TextPattern, textPattern } from './text-pattern.js
 import { combiningMark, control, newerThanUnicode9, nonSpacingMark } from './unicode-versions.js';
 
 /**
- * Makes a normalizer that equals the normalizer of tokenizers 0.23. Throws `MTL_DATA_TOKENIZER` for an
- * unsupported type.
+ * Makes a normalizer that normalizes exactly like version 0.23 of the `tokenizers` library. Throws
+ * `MTL_DATA_TOKENIZER` for an unsupported type.
  */
 export function makeNormalizer(component: Component): Normalizer {
   switch (component.type) {
@@ -81,15 +81,18 @@ const newer = new RegExp(`[${newerThanUnicode9}]`, 'u');
 const betweenNewer = new RegExp(`[^${newerThanUnicode9}]+`, 'gu');
 
 /**
- * Returns Unicode normalization as in the library. The library ignores characters that are newer than Unicode
- * 9, so the texts between such characters are normalized separately.
+ * Returns a function for Unicode normalization as in the `tokenizers` library. The library ignores characters
+ * that are newer than Unicode 9, so the text between such characters is normalized separately.
  */
 function unicodeForm(form: 'NFC' | 'NFD' | 'NFKC' | 'NFKD'): (text: string) => string {
   return (text) =>
     newer.test(text) ? text.replace(betweenNewer, (part) => part.normalize(form)) : text.normalize(form);
 }
 
-/** Lower-cases each character separately: a capital sigma becomes the same letter everywhere in a word. */
+/**
+ * Converts each character separately to lower case, so that a capital sigma becomes the same letter
+ * everywhere in a word.
+ */
 function lowerCase(text: string): string {
   return text.replaceAll('Σ', 'σ').toLowerCase();
 }
@@ -104,7 +107,7 @@ const nmtSpaces = /[\t\n\f\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]/g
 
 const controls = new RegExp(`[${control}]`, 'gu');
 const spaces = /\p{White_Space}/gu;
-// CJK ideographs as defined by BERT: unified blocks, some extension blocks, and compatibility blocks.
+// CJK ideographs as defined by BERT: unified blocks, some extension blocks, and compatibility blocks
 const ideographs =
   /[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\u{2f800}-\u{2fa1f}]/gu;
 

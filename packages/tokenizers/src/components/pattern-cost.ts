@@ -8,20 +8,22 @@ import type {
 } from 'oniguruma-parser/parser';
 import { toRegExpDetails } from 'oniguruma-to-es';
 
-/** The maximum number of different matches of a pattern at a position of a text. */
+/** The maximum number of different matches that a pattern may have at a position in a text. */
 const maximumWays = 1000;
 const anyCharacter = '[^]';
 
-/** The cost of backtracking into a sub-pattern when the pattern after it fails. */
+/** The cost of backtracking into a sub-pattern if the pattern after it fails. */
 interface Cost {
-  /** The number of ways in which the sub-pattern can match at a position, without counting loops. */
+  /**
+   * The number of ways in which the sub-pattern can match at a position, not counting repetitions of loops.
+   */
   readonly ways: number;
   /**
-   * The number of loops that compete for the same characters. Each loop multiplies the number of ways by the
-   * length of a run of such characters.
+   * How many loops compete for the same characters. Each loop multiplies the number of ways by the length of
+   * a run of such characters.
    */
   readonly depth: number;
-  /** Character expressions of JavaScript (flag `v`) for the characters that the loops match. */
+  /** Character expressions in JavaScript syntax (flag `v`) for the characters that the loops match. */
   readonly loops: readonly string[];
 }
 
@@ -29,15 +31,16 @@ const free: Cost = { ways: 1, depth: 0, loops: [] };
 const unbounded: Cost = { ways: Number.POSITIVE_INFINITY, depth: 0, loops: [] };
 
 /**
- * Returns a function that returns true if a search for all matches in a text could backtrack much. It always
- * returns true if loops are nested or the pattern is too complex to analyse. Otherwise, it returns true for a
- * text with a long run of characters that a loop of the pattern matches, if the pattern after the loop can
- * fail. For the patterns of published tokenizers, this means hundreds of consecutive spaces or letters.
+ * Returns a predicate: true if a search for all matches in the given text could backtrack much. The predicate
+ * is always true if loops are nested or the pattern is too complex to analyse. Otherwise, it is true for a
+ * text with a long run of characters that a loop matches, if the pattern after the loop can fail. For the
+ * patterns of published tokenizers, this means hundreds of consecutive spaces or letters.
  *
- * @param source a valid expression of Oniguruma
+ * @param source a valid expression in Oniguruma's syntax
  */
 export function mayBacktrack(source: string): (text: string) => boolean {
-  // Flags for the rest of a pattern are looked for here; flags of a group are handled at the group.
+  // here, only flags that apply to the rest of the pattern are searched for; the flags of a group are handled
+  // at the group
   const ignoresCase = /\(\?[a-z]*i[a-z]*(?:-[a-z]*)?\)/i.test(source);
   const { ways, depth, loops } = alternatives(toOnigurumaAst(source).body, { ignoresCase, canFail: false });
   if (ways > maximumWays) return () => true;
@@ -49,7 +52,7 @@ export function mayBacktrack(source: string): (text: string) => boolean {
 
 interface Surroundings {
   readonly ignoresCase: boolean;
-  /** False if nothing after the sub-pattern can fail, so that the sub-pattern never backtracks. */
+  /** True if anything after the sub-pattern can fail. If false, the sub-pattern never backtracks. */
   readonly canFail: boolean;
 }
 
@@ -133,7 +136,7 @@ function isOneCharacter(node: QuantifierNode['body']): boolean {
   return node.type === 'CharacterSet' && node.kind !== 'text_segment' && node.kind !== 'newline';
 }
 
-/** Returns true if a part matches a fixed number of characters, without a choice. */
+/** Returns true if the sub-pattern matches a fixed number of characters, without alternatives. */
 function hasOneLength(node: QuantifierNode['body']): boolean {
   if (isOneCharacter(node)) return true;
   if (node.type !== 'Group' && node.type !== 'CapturingGroup') return false;

@@ -4,12 +4,12 @@ import type { Component } from './component.js';
 /** Stands for the tokens of the text. */
 const theText = Symbol('text');
 type Encoding = readonly (number | typeof theText)[];
-/** Adds special tokens to an encoded text, or to the two parts that an earlier post-processor returned. */
+/** Adds special tokens to an encoded text, or to the encodings that an earlier post-processor returned. */
 type PostProcessor = (encodings: readonly Encoding[]) => readonly Encoding[];
 
 /**
- * Returns the special tokens that a post-processor of tokenizers 0.23 adds before a text; undefined if there
- * are none.
+ * Returns the special tokens that a post-processor adds before a text, as in version 0.23 of the `tokenizers`
+ * library; undefined if there are none.
  *
  * @throws DataError MTL_DATA_TOKENIZER for an unusable post-processor
  */
@@ -58,7 +58,7 @@ function classification(component: Component): PostProcessor {
     });
 }
 
-/** Returns the id in a field with a token and its id. */
+/** Returns the id in `field`, which must contain a token and its id. */
 function namedId(component: Component, field: string): number {
   const value = component.value(field);
   if (Array.isArray(value) && value.length === 2 && typeof value[0] === 'string' && isId(value[1]))

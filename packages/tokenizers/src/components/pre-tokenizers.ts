@@ -8,16 +8,19 @@ import { punctuation, wordCharacter } from './unicode-versions.js';
 
 /** Splits normalized texts into words, which the model encodes separately. */
 export interface PreTokenizer {
-  /** True if the words depend on whether the text contains the first character of the original text. */
+  /** True if the words depend on whether `text` contains the first character of the original text. */
   readonly asksForFront: boolean;
   split(text: string, front: number): string[];
-  /** Splits like `split`, and marks words that begin with the first character of the original text. */
+  /**
+   * Splits in the same way as `split`, and marks words that begin with the first character of the original
+   * text.
+   */
   trace(text: TracedText): TracedText[];
 }
 
 /**
- * Makes a pre-tokenizer that equals the pre-tokenizer of tokenizers 0.23. Throws `MTL_DATA_TOKENIZER` for an
- * unsupported type.
+ * Makes a pre-tokenizer that splits exactly like version 0.23 of the `tokenizers` library. Throws
+ * `MTL_DATA_TOKENIZER` for an unsupported type.
  */
 export function makePreTokenizer(component: Component): PreTokenizer {
   switch (component.type) {
@@ -78,9 +81,9 @@ const wordsAndPunctuation = new RegExp(
 const onePunctuation = new RegExp(`[${punctuation}]`, 'gv');
 
 /**
- * Rejects a `Metaspace` with the scheme `first` if it splits the words of other pre-tokenizers, after a
- * charsmap and a conversion to bytes. The first word would then depend on how the tokenizers library counts
- * positions, which is not reproduced here.
+ * Rejects a `Metaspace` with the scheme `first` if, after a charsmap and a conversion to bytes, it splits
+ * words that earlier pre-tokenizers made. The first word would then depend on how the tokenizers library
+ * counts positions, which is not reproduced here.
  *
  * @throws DataError MTL_DATA_TOKENIZER
  */
@@ -97,7 +100,10 @@ export function refuseUnknownFront(
   }
 }
 
-/** Returns the components of a sequence and of sequences inside it, or a single component of another type. */
+/**
+ * Returns the components of a sequence and of the sequences in it. For a component of a different type,
+ * returns only the component.
+ */
 function listComponents(component: Component | undefined, field: string): Component[] {
   if (component?.type !== 'Sequence') return component === undefined ? [] : [component];
   return component.parts(field).flatMap((part) => listComponents(part, field));
@@ -124,8 +130,8 @@ function sequence(preTokenizers: readonly PreTokenizer[]): PreTokenizer {
 }
 
 /**
- * Makes a pre-tokenizer whose words are sections of the text. `ranges` returns the start and the end of each
- * section in turn.
+ * Makes a pre-tokenizer whose words are sections of the text. `ranges` returns the start and end of each
+ * section, one section after the other.
  */
 function bySplits(ranges: (text: string) => number[]): PreTokenizer {
   return {
@@ -182,7 +188,7 @@ function fixedLength(length: number): PreTokenizer {
   });
 }
 
-/** Makes a pre-tokenizer that finds words like GPT-2, and writes their bytes in the byte alphabet. */
+/** Makes a pre-tokenizer that finds words as GPT-2 does, and writes their bytes in the byte alphabet. */
 function byteLevel(component: Component): PreTokenizer {
   const addsSpace = component.boolean('add_prefix_space', false);
   const splits = component.boolean('use_regex', true);
@@ -196,8 +202,8 @@ function byteLevel(component: Component): PreTokenizer {
     split: (text) => {
       const whole = spaced(text);
       if (!splits) return whole === '' ? [] : [spell(whole)];
-      // The plain pattern is used unless the text has characters of newer versions of Unicode, which are
-      // rare.
+      // the plain pattern is used unless the text has characters from newer versions of Unicode, which is
+      // rare
       const isKnown = withoutNewerCharacters(whole) === whole;
       return (isKnown ? (whole.match(gpt2WordPattern) ?? []) : words.split(whole, 0)).map(spell);
     },
@@ -211,9 +217,7 @@ function byteLevel(component: Component): PreTokenizer {
   };
 }
 
-/**
- * Makes a pre-tokenizer that replaces spaces by a visible character. A word begins at each such character.
- */
+/** Makes a pre-tokenizer that replaces each space by a visible character, at which a new word begins. */
 function metaspace(component: Component): PreTokenizer {
   const { replacement, scheme, splits } = metaspaceSettings(component);
   const pattern = textPattern({ String: replacement });
@@ -237,7 +241,7 @@ function metaspace(component: Component): PreTokenizer {
       if (text === '') return [];
       const whole = marked(text, front);
       const replaced = text.replaceAll(' ', replacement);
-      // The replacement may be longer than a space.
+      // the replacement may be longer than a space, so lengths are measured after spaces are replaced
       const ahead = text.slice(0, front).replaceAll(' ', replacement).length;
       const traced = { text: whole, front: front > 0 ? ahead + whole.length - replaced.length : 0 };
       return splits ? words.trace(traced) : [traced];

@@ -4,8 +4,8 @@ import { type Normalizer, tracedNormalizer } from './normalizer.js';
 
 /**
  * Makes the normalizer of a SentencePiece model. A compiled table (`precompiled_charsmap`) lists replacements
- * of characters and short graphemes: the size of a double array as uint32, the double array, and texts that
- * end with a zero.
+ * of characters and short graphemes. It contains the size of a double array as uint32, the double array, and
+ * zero-terminated strings.
  */
 export function precompiledNormalizer(component: Component): Normalizer {
   const replacement = rememberWords(readCharsmap(component));
@@ -36,10 +36,12 @@ const pieces = new RegExp(
   'gu',
 );
 
-// created at its first use, because this takes some milliseconds
+// the segmenter is created at its first use, because the creation takes some milliseconds
 let segmenter: Intl.Segmenter | undefined;
 
-/** Yields the sections of a text with their replacements; undefined for a section without replacement. */
+/**
+ * Yields the sections of `text`, each with its replacement, or undefined for a section without a replacement.
+ */
 function* replacements(
   text: string,
   replacement: Replacement,
@@ -53,13 +55,13 @@ function* replacements(
 }
 
 /**
- * Returns the length of the normalized front (the start of the text that belongs to its first character). As
- * in the tokenizers library, the text is processed character by character, and a replacement that is longer
- * or empty shifts the origins of all later characters.
+ * Returns the length of the normalized front, which is the start of the text that belongs to its first
+ * character. As in the tokenizers library, the text is processed character by character, and a replacement
+ * that is longer or empty shifts the origins of all later characters.
  */
 function measureFront(text: string, count: number, replacement: Replacement): number {
   let front = 0;
-  // The number of characters of the text that the replacements so far cover.
+  // the number of the text's characters that the replacements so far cover
   let used = 0;
   const isFront = (index: number): boolean => {
     let units = 0;
@@ -85,8 +87,8 @@ function measureFront(text: string, count: number, replacement: Replacement): nu
 }
 
 /**
- * Reads the table. Returns a function that finds the replacement for the shortest prefix of a text that is in
- * the table.
+ * Reads the table. Returns a function that finds the shortest prefix of a text that is in the table, and
+ * returns its replacement.
  */
 function readCharsmap(component: Component): Replacement {
   const field = 'precompiled_charsmap';
@@ -108,7 +110,7 @@ function readCharsmap(component: Component): Replacement {
       if (byte === 0) return undefined;
       node = (node ^ byte) >>> 0;
       const unit = unitAt(node);
-      // compares the label of a unit, and the bit that marks a unit as a value
+      // compares the label of a unit and the bit that is set if the unit is a value
       if ((unit & 0x800000ff) >>> 0 !== byte) return undefined;
       node = (node ^ computeOffset(unit)) >>> 0;
       if (((unit >>> 8) & 1) === 0) continue;
@@ -121,7 +123,7 @@ function readCharsmap(component: Component): Replacement {
   };
 }
 
-/** Returns the distance from a unit to its children. */
+/** Returns the offset from `unit` to its children. */
 function computeOffset(unit: number): number {
   return ((unit >>> 10) << ((unit & (1 << 9)) >>> 6)) >>> 0;
 }

@@ -24,7 +24,7 @@ const split = (expression: string) => ({
   invert: false,
 });
 
-// Results of patterns in the tokenizers library are compared in tokenizer-json.test.ts.
+// tokenizer-json.test.ts compares the results of patterns with the tokenizers library
 describe('patterns of a tokenizer.json', () => {
   it('keep a blank line in one word where the quantifier is possessive', async () => {
     const tokenizer = await open(split('[a-z]++|\\s++$|\\s*[\\r\\n]|\\s'));
@@ -54,7 +54,7 @@ describe('patterns of a tokenizer.json', () => {
     searchLimits.start = start;
   });
 
-  // a text of 28 characters, for which the search would take 2^60 steps
+  // a text of 28 characters, for which an unlimited search would take 2^60 steps
   it.each(['(?:[a-z]+[a-z0-9]*)+[^a-z0]', '(?>x|(?:(?:a|aa)+|(?:a)+)+b)'])(
     'end a search that backtracks, by %s',
     async (expression) => {

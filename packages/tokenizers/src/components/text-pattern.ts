@@ -9,10 +9,10 @@ export interface PatternSettings {
   readonly Regex?: string;
 }
 
-/** Returns the start and the end of each match in a text, match by match. */
+/** Returns the start and end of each match in `text`, one match after the other. */
 export type TextPattern = (text: string) => number[];
 
-/** The treatment of matches in a Split component, by the names in tokenizer.json. */
+/** How a Split component treats matches, by the names in tokenizer.json. */
 export const splitBehaviors = [
   'Removed',
   'Isolated',
@@ -31,9 +31,9 @@ interface Segment {
 
 /**
  * Returns a function that searches for a pattern. Texts on which a regular expression could be slow are
- * searched with a time limit (`runBounded`).
+ * searched with a time limit (see `runBounded`).
  *
- * @throws SyntaxError for an expression of Oniguruma that is invalid, or has no equivalent in JavaScript
+ * @throws SyntaxError for an Oniguruma expression that is invalid, or has no equivalent in JavaScript
  */
 export function textPattern({ String: text, Regex: expression }: PatternSettings): TextPattern {
   if (expression === undefined) return findAll(new RegExp(escaped(text ?? ''), 'gu'));
@@ -56,8 +56,8 @@ function escaped(text: string): string {
 }
 
 /**
- * Returns a function that finds all matches of a global expression. An empty match directly after another
- * match is ignored.
+ * Returns a function that finds all matches of a global expression. An empty match immediately after a
+ * previous match is ignored.
  */
 export function findAll(pattern: RegExp): TextPattern {
   return (text) => {
@@ -76,8 +76,9 @@ const newer = new RegExp(`[${newerThanUnicode16}\\u0295]`, 'u');
 const allNewer = new RegExp(newer, 'gu');
 
 /**
- * Replaces each character that is unknown to the library's version of Oniguruma by an unassigned character of
- * the same length. U+0295, which is no small letter in Unicode 17, becomes another small letter.
+ * Replaces each character that is unknown to the Oniguruma version in the `tokenizers` library by an
+ * unassigned character of the same length. U+0295, which is not a lowercase letter in Unicode 17, is replaced
+ * by the lowercase letter U+0138.
  */
 export function withoutNewerCharacters(text: string): string {
   if (!newer.test(text)) return text;
@@ -87,7 +88,7 @@ export function withoutNewerCharacters(text: string): string {
   });
 }
 
-/** Replaces the matches by a text, in which `$` has no special meaning. */
+/** Replaces each match by `content`, in which `$` has no special meaning. */
 export function replaceMatches(text: string, pattern: TextPattern, content: string): string {
   const found = pattern(text);
   let replaced = '';
@@ -100,10 +101,10 @@ export function replaceMatches(text: string, pattern: TextPattern, content: stri
 }
 
 /**
- * Splits a text like a Split component of the tokenizers library. With `invert`, the gaps between matches
- * count as matches.
+ * Splits a text in the same way as a Split component of the tokenizers library. With `invert`, the gaps
+ * between matches count as matches.
  *
- * @returns the start and the end of each section, section by section. No section is empty
+ * @returns the start and end of each section, one section after the other. No section is empty
  */
 export function splitText(
   text: string,
@@ -147,8 +148,8 @@ function joinMatches(parts: readonly Segment[], behavior: SplitBehavior): readon
   return isBackwards ? joined.toReversed() : joined;
 }
 
-// Word characters of the tokenizers library's Oniguruma, as found by testing all code points. Outside of a
-// class, `\w` also matches the superscripts and fractions of Latin-1.
+// the word characters of the tokenizers library's Oniguruma, as found by testing all code points. Outside of
+// a class, `\w` also matches the superscripts and fractions of Latin-1
 const wordsInClass = '\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}';
 const words = `${wordsInClass}\u00b2\u00b3\u00b9\u00bc-\u00be`;
 const boundary = (isBoundary: boolean): string => {
@@ -168,8 +169,8 @@ const rewrittenInClass: ReadonlyMap<string, string> = new Map([
 
 /**
  * Converts a regular expression of a tokenizer.json, in Oniguruma's syntax, to a JavaScript expression that
- * matches the same texts. Possessive quantifiers and atomic groups do not backtrack, case is ignored for
- * letters of all scripts, and `$` matches at the end of a line.
+ * matches the same strings. As in Oniguruma, possessive quantifiers and atomic groups do not backtrack, case
+ * is ignored for letters of all scripts, and `$` matches at the end of a line.
  *
  * @returns a global expression, whose groups may be numbered differently
  * @throws SyntaxError for an invalid expression, or an expression without a JavaScript equivalent
@@ -178,7 +179,8 @@ function onigurumaExpression(pattern: string): RegExp {
   const source = asOnigurumaReads(pattern);
   try {
     const { pattern: translated, flags, options } = toRegExpDetails(source);
-    // Atomic groups are emulated by hidden groups; without them a plain JavaScript expression suffices.
+    // atomic groups are emulated by hidden groups; without atomic groups, a plain JavaScript expression
+    // suffices
     if (options?.strategy === undefined) return new RegExp(translated, `${flags}g`);
     return toRegExp(source, { global: true });
   } catch (cause) {

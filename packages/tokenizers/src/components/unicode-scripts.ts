@@ -1,6 +1,6 @@
 import { newerThanUnicode9 } from './unicode-versions.js';
 
-// The scripts of Unicode 9. Kana and kanji count as one script, because Japanese words mix them.
+// the scripts of Unicode 9; kana and kanji count as one script, because Japanese words mix them
 const scripts = `
 Adlam Ahom Anatolian_Hieroglyphs Arabic Armenian Avestan Balinese Bamum Bassa_Vah Batak Bengali Bhaiksuki
 Bopomofo Brahmi Braille Buginese Buhid Canadian_Aboriginal Carian Caucasian_Albanian Chakma Cham Cherokee
@@ -21,7 +21,7 @@ Vai Warang_Citi Yi
 
 const han = scripts.indexOf('Han');
 /**
- * Characters whose script in the JavaScript engine differs from Unicode 9, with their script in Unicode 9.
+ * Characters whose script in the JavaScript engine differs from Unicode 9, with their scripts in Unicode 9.
  */
 const exceptions: ReadonlyMap<string, number> = new Map([
   ['\u061c', scripts.indexOf('Common')],
@@ -30,7 +30,7 @@ const exceptions: ReadonlyMap<string, number> = new Map([
   ['\u0954', scripts.indexOf('Devanagari')],
   ['\u30fc', han],
 ]);
-/** Represents the script of a space, or of a character without a script in Unicode 9. */
+/** The value for the script of a space, or of a character without a script in Unicode 9. */
 const anyScript = -1;
 
 const newer = new RegExp(`[${newerThanUnicode9} ]`, 'u');
@@ -50,9 +50,10 @@ function findScript(character: string): number {
 }
 
 /**
- * Splits a text where the script changes, like SentencePiece. A space belongs to the script before it.
+ * Splits a text where the script changes, as SentencePiece does. A space belongs to the script before it.
  *
- * @returns the start and the end of each section, section by section. Text before the first script is in no
+ * @returns the start and end of each section, one section after the other. Text before the first script is in
+ * no
  *   section
  */
 export function splitAtScripts(text: string): number[] {

@@ -1,5 +1,5 @@
 /**
- * Characters that only newer versions of Unicode have. Components of the tokenizers library use older
+ * Characters that only newer versions of Unicode contain. Components of the tokenizers library use older
  * versions of Unicode than the JavaScript engine. For these components, a newer character is neither a letter
  * nor a mark, and is never composed. The ranges were found by testing every code point with tokenizers 0.23.
  */
@@ -42,7 +42,7 @@ const newerThan16 = `
 323b0-33479
 `;
 
-/** Returns the contents of a character class for the flag `v` (or `u`). */
+/** Returns the ranges in the syntax of a character class for the flag `v` (or `u`). */
 function writeClass(ranges: string): string {
   return ranges
     .trim()
@@ -51,9 +51,14 @@ function writeClass(ranges: string): string {
     .join('');
 }
 
-/** Characters newer than Unicode 9, which the library uses for normalization and scripts. */
+/**
+ * Characters newer than Unicode 9, the version that the `tokenizers` library uses for normalization and
+ * scripts.
+ */
 export const newerThanUnicode9 = writeClass(newerThan9);
-/** Characters newer than Unicode 16, which the library uses for regular expressions. */
+/**
+ * Characters newer than Unicode 16, the version that the `tokenizers` library uses for regular expressions.
+ */
 export const newerThanUnicode16 = writeClass(newerThan16);
 
 /** White space as defined by Unicode, which includes U+0085 but not U+FEFF. */
@@ -71,7 +76,7 @@ export const nonSpacingMark =
   '\\u{1e008}-\\u{1e018}\\u{1e01b}-\\u{1e021}\\u{1e023}\\u{1e024}\\u{1e026}-\\u{1e02a}\\u{1e944}-\\u{1e94a}]';
 /** Marks of all kinds, for the flag `v`. */
 export const combiningMark = `[\\p{M}\\u1cf2\\u1cf3]--[${newerThanUnicode9}\\u{111c9}]`;
-/** Characters that words consist of, for the flag `v`. */
+/** Characters that may occur in words, for the flag `v`. */
 export const wordCharacter = `[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]--[${newerThanUnicode16}]`;
 /** Control characters, which BERT removes. Tabs and line ends are not included. */
 export const control =

@@ -1,16 +1,17 @@
 import type { TokenizerJson } from '../check-tokenizer-json.js';
 import { byteTokens } from './byte-pair-model.js';
 
-// The score of an unknown character is this much lower than that of the rarest token, as a logarithm of
-// probability.
+// the score of an unknown character is the score of the rarest token minus this penalty, as a logarithm of
+// probability
 const unknownPenalty = 10;
 const unitRadix = 2 ** 16;
 
 /**
  * Returns an encoder that splits words into the most likely sequence of tokens (Kudo 2018). Adjacent unknown
- * characters form one unknown token. If the model has `byte_fallback`, and has tokens for all bytes of the
- * unknown characters, byte tokens replace these characters. The time is linear in the length of a word, times
- * the length of the longest token.
+ * characters form a single unknown token. If the model has `byte_fallback` and tokens for all bytes of the
+ * unknown characters, byte tokens replace these characters. The time is proportional to the word's length
+ * times
+ * the longest token's length.
  *
  * @returns the encoder. An undefined id represents a section without a token, if the model has no unknown
  *   token
@@ -50,8 +51,8 @@ export function unigramModel(
 }
 
 /**
- * Returns a function that finds the most likely tokens of a word. Its result is the start and the id of each
- * token in turn. The id is -1 for an unknown character.
+ * Returns a function that finds the most likely tokens of a word. The function returns the start and id of
+ * each token, one token after the other. The id of an unknown character is -1.
  */
 function pathFinder(ids: ReadonlyMap<string, number>, scores: Float64Array): (word: string) => number[] {
   const trie = new Trie(ids);
@@ -91,7 +92,7 @@ function pathFinder(ids: ReadonlyMap<string, number>, scores: Float64Array): (wo
   };
 }
 
-/** A trie of tokens over their UTF-16 units. */
+/** A trie of the tokens' UTF-16 code units. */
 class Trie {
   readonly #children = new Map<number, number>();
   readonly #ids: number[] = [-1];

@@ -2,20 +2,21 @@ import { ConfigurationError, DataError } from '@mtl/errors';
 
 const radix = 2 ** 26;
 
-/** The words of the training texts, and the size of the vocabulary to learn. */
+/** The words in the training texts, and the size of the vocabulary to learn. */
 interface LearnMergesOptions {
-  /** The symbols of each distinct word; the arrays are changed in place. */
+  /** The symbols of each distinct word. The arrays are changed in place. */
   readonly words: Int32Array[];
   /** Number of occurrences of each word. */
   readonly counts: readonly number[];
-  /** Texts of the initial symbols, by id; merged symbols are appended. */
+  /** The strings of the initial symbols, by id. Merged symbols are appended. */
   readonly symbols: string[];
-  /** The number of symbols at which to stop. */
+  /** The number of symbols at which learning stops. */
   readonly vocabularySize: number;
-  /** The smallest number of occurrences of a pair that is merged. */
+  /** The minimum number of occurrences of a pair that is merged. */
   readonly minFrequency: number;
   /**
-   * Prefix of symbols that continue a word ("##"). It is removed from the second symbol when two are merged.
+   * The prefix of symbols that continue a word ("##"). When two symbols are merged, it is removed from the
+   * second.
    */
   readonly continuingPrefix?: string;
   readonly onProgress?:
@@ -43,7 +44,7 @@ export function learnMerges(options: LearnMergesOptions): [left: number, right: 
     if (top === undefined) break;
     const count = total.get(top.key)!;
     if (top.count !== count) {
-      // other merges have changed the pair's count since the pair was pushed, so it is pushed again with its
+      // later merges have changed the pair's count since the pair was pushed, so it is pushed again with its
       // new count
       top.count = count;
       if (count > 0) heap.push(top);
@@ -137,16 +138,16 @@ function applyMerge(options: {
 
 /** A pair of symbols that may be merged. */
 interface PairCandidate {
-  /** left x 2^26 + right. Among equally frequent pairs, the smaller key comes first. */
+  /** `left * 2^26 + right`. Among equally frequent pairs, the pair with the smaller key comes first. */
   readonly key: number;
   count: number;
-  /** Indices of the words that may contain the pair. */
+  /** The indices of the words that may contain the pair. */
   readonly words: number[];
 }
 
 /**
- * A binary heap of candidates: the most frequent first, and the smaller key first among equally frequent
- * ones.
+ * A binary heap of candidates. The most frequent pair is first. Among equally frequent pairs, the pair with
+ * the smaller key is first.
  */
 class PairHeap {
   readonly #items: PairCandidate[] = [];
@@ -187,7 +188,7 @@ function before(a: PairCandidate, b: PairCandidate): boolean {
   return a.count !== b.count ? a.count > b.count : a.key < b.key;
 }
 
-/** The texts for training: an array, a generator, or a stream such as `readDocuments`. */
+/** The texts for training, as an array, a generator, or a stream such as `readDocuments`. */
 export type TrainingTexts = Iterable<string> | AsyncIterable<string>;
 
 /** The progress of training a tokenizer. */
@@ -196,8 +197,8 @@ export type TrainingProgress =
   | { readonly stage: 'merging'; readonly symbols: number; readonly vocabularySize: number };
 
 /**
- * Counts the occurrences of each word. Memory grows with the number of distinct words, not with the length of
- * the texts.
+ * Counts the occurrences of each word. The memory that this takes grows with the number of distinct words,
+ * not with the length of the texts.
  */
 export async function countWords(options: {
   readonly texts: TrainingTexts;

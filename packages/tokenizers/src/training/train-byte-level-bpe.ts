@@ -13,19 +13,19 @@ import {
 /** Settings for training a byte-level BPE. */
 interface TrainByteLevelBpeOptions {
   readonly texts: TrainingTexts;
-  /** Number of ids: special tokens, 256 bytes and merges. */
+  /** The number of ids, which include special tokens, 256 bytes and merges. */
   readonly vocabularySize: number;
-  /** The smallest number of occurrences of a pair that is merged (default 2). */
+  /** The minimum number of occurrences of a pair that is merged. Default: 2. */
   readonly minFrequency?: number;
-  /** Tokens that get the first ids (default: only `<|endoftext|>`). */
+  /** The tokens that get the first ids. Default: only `<|endoftext|>`. */
   readonly specialTokens?: readonly string[];
   readonly onProgress?: (progress: TrainingProgress) => void;
 }
 
 /**
- * Trains a byte-level BPE like GPT-2's (Radford 2019), and returns a Hugging Face tokenizer.json. The merges
- * equal the merges of Hugging Face's trainer for the same texts. Every text can be encoded, and decoding
- * returns it unchanged.
+ * Trains a byte-level BPE in GPT-2's style (Radford 2019), and returns a Hugging Face tokenizer.json. For the
+ * same texts, the merges are equal to the merges of Hugging Face's trainer. Every text can be encoded, and
+ * decoding returns it unchanged.
  */
 export async function trainByteLevelBpe(options: TrainByteLevelBpeOptions): Promise<TokenizerJson> {
   const { texts, vocabularySize, minFrequency = 2, specialTokens = ['<|endoftext|>'], onProgress } = options;
@@ -76,9 +76,7 @@ export function specialToken(content: string, id: number) {
   return { id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
 }
 
-/**
- * Writes a tokenizer.json (atomically), which Hugging Face's libraries and `HuggingFaceTokenizer` can load.
- */
+/** Writes a tokenizer.json atomically. Hugging Face's libraries and `HuggingFaceTokenizer` can load it. */
 export function writeTokenizerJson(path: string, tokenizer: TokenizerJson): void {
   writeFileAtomically(path, [`${JSON.stringify(tokenizer, null, 2)}\n`]);
 }

@@ -20,17 +20,23 @@ const continuation = '##';
 /** Settings for training a WordPiece vocabulary. */
 interface TrainWordPieceOptions {
   readonly texts: TrainingTexts;
-  /** Number of ids: special tokens, characters (at the start of a word and continuing a word) and merges. */
+  /**
+   * The number of ids, which include special tokens, characters (each at the start of a word and continuing a
+   * word) and merges.
+   */
   readonly vocabularySize: number;
-  /** The smallest number of occurrences of a pair that is merged (default 2). */
+  /** The minimum number of occurrences of a pair that is merged. Default: 2. */
   readonly minFrequency?: number;
-  /** True to lower-case texts and strip accents (default: true, as in bert-base-uncased). */
+  /** True to convert texts to lower case and to strip accents. Default: true, as in bert-base-uncased. */
   readonly lowercase?: boolean;
-  /** Special tokens whose ids follow BERT's own five, such as `[BOS]` and `[EOS]` (default: none). */
+  /**
+   * Additional special tokens, such as `[BOS]` and `[EOS]`. Their ids follow the ids of BERT's five special
+   * tokens. Default: none.
+   */
   readonly additionalSpecialTokens?: readonly string[];
   /**
-   * The number of characters to keep: the most frequent are kept, and all others become [UNK] (default 1000,
-   * as in BERT's trainer).
+   * The number of characters to keep. The most frequent characters are kept, and all further characters
+   * become [UNK]. Default: 1000, as in BERT's trainer.
    */
   readonly limitAlphabet?: number;
   readonly onProgress?: (progress: TrainingProgress) => void;
@@ -39,7 +45,8 @@ interface TrainWordPieceOptions {
 /**
  * Trains BERT's WordPiece vocabulary, and returns a Hugging Face tokenizer.json. Like Hugging Face's trainer,
  * it finds pieces by byte-pair merges of characters. Hugging Face's trainer numbers characters in the order
- * of a hash table. This trainer is deterministic, so its choice among equally frequent pieces may differ.
+ * of a hash table, whereas this trainer is deterministic, so its choice among equally frequent pieces may
+ * differ.
  */
 export async function trainWordPiece(options: TrainWordPieceOptions): Promise<TokenizerJson> {
   const {
@@ -104,8 +111,8 @@ export async function trainWordPiece(options: TrainWordPieceOptions): Promise<To
 }
 
 /**
- * Returns the initial symbols (special tokens, characters, continuing characters, each in code point order),
- * and the words as lists of symbols.
+ * Returns the initial symbols (special tokens, characters and continuing characters; the characters in code
+ * point order), and the words as lists of symbols.
  */
 function spell(options: {
   words: ReadonlyMap<string, number>;
@@ -158,8 +165,9 @@ function bertTemplate() {
 }
 
 /**
- * Writes the vocabulary of a WordPiece tokenizer (atomically) as BERT's `vocab.txt`: one token per line; the
- * line number, from 0, is the id. Hugging Face's BertTokenizer and `BertWordPieceLowerCase` can load it.
+ * Writes the vocabulary of a WordPiece tokenizer atomically as BERT's `vocab.txt`. It has one token per line,
+ * and the line number, counted from 0, is the id. Hugging Face's BertTokenizer and `BertWordPieceLowerCase`
+ * can load it.
  */
 export function writeVocabularyText(path: string, tokenizer: TokenizerJson): void {
   const { type, vocab } = tokenizer.model;

@@ -5,20 +5,20 @@ import type { TrackedRun, TrackingService } from './tracking-settings.js';
 
 /** The state of a delivery, which is stored in the run folder. */
 export interface DeliveryState {
-  /** The number of rows of metrics.jsonl that the service has received. */
+  /** The number of rows in metrics.jsonl that the service has received. */
   rows: number;
-  /** True if the service has been told how the run ended. */
+  /** True if the service has been informed how the run ended. */
   isEnded: boolean;
 }
 
 /** The state of a service after a delivery. */
 export interface DeliveryResult {
   readonly title: string;
-  /** Number of rows that the service has received. */
+  /** The number of rows that the service has received. */
   readonly sent: number;
   /** The number of rows that exist only in the run folder. */
   readonly kept: number;
-  /** True if the service has been told how the run ended. */
+  /** True if the service has been informed how the run ended. */
   readonly isEnded: boolean;
   /** The reason why rows were not sent, from the service's last answer. */
   readonly problem: string | undefined;
@@ -29,9 +29,14 @@ export interface DeliveryResult {
 export interface DeliveryTimes {
   /** The wait between checks for new rows. */
   readonly interval: number;
-  /** The time without new rows after which the service is told that the run continues. */
+  /**
+   * How long no new rows must arrive, in milliseconds, before the service is informed that the run continues.
+   */
   readonly keepAlive: number;
-  /** The wait after the first failure. It doubles with each further failure. */
+  /**
+   * The waiting time after the first failure, in milliseconds. It doubles with each further failure, up to
+   * `lastRetry`.
+   */
   readonly firstRetry: number;
   readonly lastRetry: number;
 }
@@ -48,11 +53,11 @@ interface DeliveryOptions {
   readonly rows: MetricsRows;
   readonly run: TrackedRun;
   readonly state: DeliveryState;
-  /** This function is called when the state has changed. */
+  /** Called when the state has changed. */
   readonly save: () => void;
   /**
-   * This function is called once if the service refuses the run, and each time the service becomes
-   * unavailable or available.
+   * Called once if the service rejects the run, and each time the service becomes unavailable or available
+   * again.
    */
   readonly onMessage: (text: string) => void;
   readonly times?: DeliveryTimes;
@@ -60,7 +65,7 @@ interface DeliveryOptions {
 
 /**
  * Sends the rows of a run to a tracking service while the run writes them. Rows that the service does not
- * accept stay in metrics.jsonl; memory contains only the rows of one request. Requests to an unavailable
+ * accept stay in metrics.jsonl, and memory contains only the rows of one request. Requests to an unavailable
  * service are repeated after 1, 2, 4 ... seconds, up to a minute.
  */
 export class Delivery {
@@ -80,7 +85,7 @@ export class Delivery {
     this.#times = options.times ?? deliveryTimes;
   }
 
-  /** Delivers rows until the run has ended and everything is sent, or until `giveUp` is called. */
+  /** Delivers rows until the run has ended and all rows are sent, or until `giveUp` is called. */
   async run(): Promise<DeliveryResult> {
     const { rows, state, service } = this.#options;
     state.rows = await rows.skip(state.rows);
@@ -94,13 +99,13 @@ export class Delivery {
     return { title: service.title, sent, kept, isEnded, problem, page: service.page };
   }
 
-  /** Tells the delivery that the run has ended. The delivery then sends the remaining rows. */
+  /** Informs the delivery that the run has ended. The delivery then sends the remaining rows. */
   finish(outcome: RunOutcome): void {
     this.#outcome = outcome;
     this.#wake();
   }
 
-  /** Stops sending; rows that were not sent remain in the run folder. */
+  /** Stops sending. Rows that were not sent remain in the run folder. */
   giveUp(): void {
     this.#isGivenUp = true;
     this.#wake();
@@ -121,7 +126,7 @@ export class Delivery {
     }
   }
 
-  /** Sends the next rows; returns true if more rows may be ready at once. */
+  /** Sends the next rows. Returns true if more rows may be ready immediately. */
   async #deliver(): Promise<boolean> {
     const { service, rows, run, state, save } = this.#options;
     if (!this.#isOpen) {
@@ -130,7 +135,7 @@ export class Delivery {
       this.#sentAt = Date.now();
       save();
     }
-    // must be read before the rows, because rows may be added until the run has ended
+    // the outcome must be read before the rows, because rows may be added until the run ends
     const outcome = this.#outcome;
     if (this.#batch.length === 0)
       this.#batch = await rows.read({ limit: service.mostRows, isOver: outcome !== undefined });
@@ -194,7 +199,7 @@ export class Delivery {
   }
 }
 
-/** Returns the state of a service in one line; `directory` is the run folder. */
+/** Returns a line that describes the state of a service. `directory` is the run folder. */
 export function deliveryText(result: DeliveryResult, directory: string): string {
   const { sent, kept, isEnded, problem, page } = result;
   const where = page === undefined ? '' : `; ${page}`;

@@ -3,12 +3,12 @@ import { expertScalars } from '../expert-scalars.js';
 
 const newLine = 0x0a;
 
-/** The maximum number of bytes of the file that are in memory. A longer row takes more. */
+/** How many bytes of the file are in memory at most. A longer row takes more. */
 const blockBytes = 1 << 20;
 
 interface ReadRowsOptions {
   readonly limit: number;
-  /** True if the last row is complete, because nothing will be added to the file. */
+  /** True if the last row is complete, because nothing more will be added to the file. */
   readonly isOver: boolean;
 }
 
@@ -19,8 +19,9 @@ interface Block {
 }
 
 /**
- * Reads a metrics.jsonl row by row while a training run appends to it. The last row is not returned until
- * another row follows, because an evaluation or the loads of experts may still be added to it, or replaced.
+ * Reads a metrics.jsonl row by row while a training run appends to it. The last row is returned only once
+ * another row follows, because until then, an evaluation or expert loads may still be added to it, or
+ * replaced.
  */
 export class MetricsRows {
   readonly #path: string;
@@ -40,7 +41,7 @@ export class MetricsRows {
   }
 
   /**
-   * Reads the next rows, `limit` at most. Returns no rows if the file does not exist or has no further rows
+   * Reads the next rows, at most `limit`. Returns no rows if the file does not exist or has no further rows
    * yet.
    */
   async read({ limit, isOver }: ReadRowsOptions): Promise<MetricsRow[]> {
@@ -65,7 +66,7 @@ export class MetricsRows {
     }
   }
 
-  /** Skips rows and returns their number, which is smaller than requested if the file ends earlier. */
+  /** Skips `numRows` rows. Returns the number of skipped rows, which is smaller if the file ends earlier. */
   async skip(numRows: number): Promise<number> {
     let skipped = 0;
     while (skipped < numRows) {
@@ -119,18 +120,18 @@ function parseRows({ bytes, isEnd }: Block, { limit, isOver }: ReadRowsOptions) 
 }
 
 /**
- * The values of one step for tracking services: the metrics of the step, and the metrics of an evaluation and
- * of experts that follow it.
+ * The values of one step for tracking services: the step's metrics, and the metrics of an evaluation and of
+ * experts that follow the step.
  */
 export interface MetricsRow {
   readonly iteration: number;
-  /** The time at which the record of the step was written, in milliseconds since 1970. */
+  /** The time at which the step's record was written, in milliseconds since 1970. */
   readonly time: number;
   /** Values under Megatron-LM's names, as in TensorBoard. */
   readonly values: Readonly<Record<string, number>>;
 }
 
-/** Megatron-LM's names for keys of metrics.jsonl, where the names differ in more than underscores. */
+/** Megatron-LM's names for keys in metrics.jsonl, if the names differ in more than underscores. */
 const namesOfKeys: Readonly<Record<string, string>> = {
   consumed_samples: 'samples vs steps',
   consumed_tokens: 'consumed-tokens',
@@ -144,7 +145,7 @@ const namesOfKeys: Readonly<Record<string, string>> = {
   tokens_per_s: 'tokens-per-second',
 };
 
-/** Returns true if a record of metrics.jsonl is part of a row: records of other types are skipped. */
+/** Returns true if a metrics.jsonl record is part of a row. Records of all other types are skipped. */
 function isPartOfRow(
   record: unknown,
 ): record is { type?: 'validation' | 'experts'; iteration: number; time?: unknown } {
@@ -154,8 +155,8 @@ function isPartOfRow(
 }
 
 /**
- * Returns the row for one line of metrics.jsonl; undefined for an invalid line or another type. `isAddition`
- * is true if the line belongs to a step that an earlier line has begun.
+ * Returns the row for `line` in metrics.jsonl; undefined for an invalid line or a line of a type that is not
+ * sent. `isAddition` is true if the line belongs to a step that an earlier line has begun.
  */
 function rowOfLine(line: string): (MetricsRow & { readonly isAddition: boolean }) | undefined {
   let record: unknown;

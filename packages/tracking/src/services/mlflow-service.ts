@@ -6,7 +6,7 @@ import type { MlflowState } from './tracking-state.js';
 
 /**
  * Limits of MLflow's REST interface: the number of metrics and of parameters in one request of
- * runs/log-batch, and the bytes in the value of a parameter.
+ * runs/log-batch, and the number of bytes in a parameter's value.
  */
 const mostMetrics = 1000;
 const mostParameters = 100;
@@ -14,7 +14,9 @@ const mostValueBytes = 6000;
 
 const statuses = { finished: 'FINISHED', stopped: 'KILLED', failed: 'FAILED' } as const;
 
-/** The authorization of requests to MLflow, and texts that errors about these requests must not contain. */
+/**
+ * The authorization of requests to MLflow, and the secrets that errors about these requests must not contain.
+ */
 export interface MlflowCredentials {
   /** The value of the header `authorization`. */
   readonly authorization: string | undefined;
@@ -29,8 +31,8 @@ export interface MlflowCredentials {
 export class MlflowService implements TrackingService {
   readonly title = 'MLflow';
   /**
-   * The maximum number of rows in a request. With this number, a request stays below the service's limit of
-   * metrics, because a row has 11 metrics and the losses.
+   * The maximum number of rows in a request. A row has 11 metrics and the losses, so that a request stays
+   * below the service's limit of metrics.
    */
   readonly mostRows = 50;
   readonly #state: MlflowState;
@@ -78,8 +80,8 @@ export class MlflowService implements TrackingService {
   }
 
   /**
-   * Creates the run. It counts as created only after its parameters have been set, which is possible only
-   * once.
+   * Creates the run. The run counts as created only after its parameters have been set, because they can be
+   * set only once.
    */
   async #create({ flags, host, startedAt }: TrackedRun): Promise<void> {
     const experimentId = await this.#experiment();
@@ -140,7 +142,7 @@ export class MlflowService implements TrackingService {
   }
 }
 
-/** Returns a value as text, truncated if it is longer than MLflow allows. */
+/** Returns `value` as a string, truncated if it is longer than MLflow allows. */
 function formatValue(value: unknown): string {
   const text = Array.isArray(value) ? value.join(' ') : String(value);
   // truncated between two characters

@@ -20,11 +20,11 @@ export interface OpenDeliveriesOptions {
 /** The open deliveries from a run folder to services. */
 interface OpenedDeliveries {
   readonly deliveries: readonly Delivery[];
-  /** Ends the requests in progress; rows that were not sent remain in the run folder. */
+  /** Ends the requests in progress. Rows that were not sent remain in the run folder. */
   giveUp(): void;
 }
 
-/** Returns a delivery for each service in the state; for wandb only if a key is available. */
+/** Returns a delivery for each service in the state. For wandb, a key must also be available. */
 export function openDeliveries(
   options: OpenDeliveriesOptions & { readonly onMessage: (text: string) => void },
 ): OpenedDeliveries {

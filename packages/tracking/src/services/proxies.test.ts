@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { RecordingServer } from '../../test/support/recording-server.js';
 import { requestJson } from './request-json.js';
 
-/** The first line and the authorization of each request that the proxy received. */
+/** The first line and the authorization header of each request that the proxy received. */
 let asked: string[];
 let proxy: Server;
 let address: string;
@@ -58,7 +58,7 @@ describe('requests to tracking services', () => {
   it.each(['NO_PROXY', 'no_proxy'])(
     'leave the proxy out for hosts of %s, and for this host',
     async (name) => {
-      // a host without a port, which curl accepts
+      // a host without a port, a form that curl accepts
       vi.stubEnv('HTTP_PROXY', address);
       vi.stubEnv(name, 'other.invalid, .service.invalid');
       await expect(request('http://a.service.invalid/')).rejects.toThrow(/ENOTFOUND|EAI_AGAIN/);

@@ -1,10 +1,10 @@
 import { proxyNote, requestSender, type SendRequest } from '@mtl/hub/internal';
 
 interface JsonRequest {
-  /** The HTTP method. Default: POST with a body, GET without one. */
+  /** The address of the request. The HTTP method is POST if there is a body, and GET otherwise. */
   readonly url: string;
   readonly body?: unknown;
-  /** The value of the header `authorization`; errors never contain it. */
+  /** The value of the header `authorization`. Errors never contain it. */
   readonly authorization: string | undefined;
   /** Texts that no error may contain. */
   readonly secrets: readonly string[];
@@ -13,11 +13,11 @@ interface JsonRequest {
 }
 
 const timeoutMs = 20_000;
-/** The maximum number of characters of an answer that an error shows. */
+/** The maximum number of characters of an answer that an error message shows. */
 const mostCharacters = 200;
 
 /**
- * Sends a request to a tracking service and returns the JSON of its answer.
+ * Sends a request to a tracking service and returns the JSON value in its answer.
  *
  * @throws ServiceError if there is no answer, or if the answer is an error
  */
@@ -39,7 +39,7 @@ export async function requestJson(request: JsonRequest): Promise<unknown> {
     });
     text = await response.text();
   } catch (error) {
-    // no note about the proxy if the end of the run has aborted the request
+    // the error has no note about the proxy if the end of the run has aborted the request
     const note = (error as Error).name === 'AbortError' ? '' : proxyNote(url);
     throw new ServiceError(without(`${describeReason(error)}${note}`, request.secrets));
   }
@@ -63,7 +63,10 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** Returns the text of an error from the fields that Weights & Biases, GraphQL servers and MLflow use. */
+/**
+ * Returns the message in an error answer, from the fields that Weights & Biases, GraphQL servers and MLflow
+ * use.
+ */
 function readMessage(answer: unknown): string | undefined {
   if (typeof answer !== 'object' || answer === null) return undefined;
   const { error, errors, message } = answer as Record<string, unknown>;
@@ -98,7 +101,7 @@ function without(text: string, secrets: readonly string[]): string {
  */
 const controls = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]+/gu;
 
-/** An error of a tracking service: its answer, or the reason why there is no answer. */
+/** An error of a tracking service. Contains the service's answer, or the reason why there is no answer. */
 export class ServiceError extends Error {
   override readonly name = 'ServiceError';
 
@@ -106,15 +109,15 @@ export class ServiceError extends Error {
   constructor(
     message: string,
     /**
-     * `status`: the status of the answer, undefined without an answer; `retryAfterMs`: the wait that the
-     * answer requests.
+     * `status`: the HTTP status of the answer, undefined without an answer; `retryAfterMs`: the waiting time
+     * that the answer requests.
      */
     readonly answer: { readonly status?: number; readonly retryAfterMs?: number | undefined } = {},
   ) {
     super(message.replaceAll(controls, ' ').trim());
   }
 
-  /** True if the request may succeed later: the service is unavailable or overloaded. */
+  /** True if the request may succeed later, because the service is unavailable or overloaded. */
   get isPassing(): boolean {
     const { status } = this.answer;
     return status === undefined || status === 408 || status === 429 || status >= 500;

@@ -15,13 +15,13 @@ export interface SendKeptMetricsOptions {
   readonly outcome: RunOutcome;
   readonly credentials: TrackingCredentials;
   readonly onMessage: (text: string) => void;
-  /** The time for which services may be unavailable, in milliseconds. Default: a minute. */
+  /** How long services may be unavailable before sending fails, in milliseconds. Default: a minute. */
   readonly graceMs?: number;
   readonly times?: DeliveryTimes;
 }
 
 /**
- * Sends the metrics of a run that services did not accept while it ran.
+ * Sends the metrics of a run that the services did not accept while it ran.
  *
  * @returns a result for each service
  * @throws ConfigurationError MTL_TRACKING_NONE for a run that reported to no service; MTL_WANDB_API_KEY;
@@ -39,7 +39,7 @@ export async function sendKeptMetrics(options: SendKeptMetricsOptions): Promise<
   }
   const total = await new MetricsRows(options.metricsPath).skip(Number.POSITIVE_INFINITY);
   for (const sent of [state.wandb, state.mlflow]) {
-    // the service lacks some rows, so it must be told the end of the run again
+    // the service lacks some rows, so the end of the run must be reported to it again
     if (sent !== undefined && sent.rows < total) sent.isEnded = false;
   }
   if (state.wandb?.isEnded === false && credentials.wandbKey === undefined) throw missingWandbKey(directory);

@@ -8,7 +8,7 @@ export interface WandbSettings {
   readonly entity?: string | undefined;
   /** Name of the run at the service. */
   readonly name: string;
-  /** Address of the service's interface, such as `https://api.wandb.ai`. */
+  /** The base address of the service's API, such as `https://api.wandb.ai`. */
   readonly baseUrl: string;
 }
 
@@ -26,7 +26,7 @@ export interface TrackingSettings {
   readonly mlflow?: MlflowSettings | undefined;
 }
 
-/** The facts that services get about a run in addition to its metrics. */
+/** Facts about a run that services get in addition to its metrics. */
 export interface TrackedRun {
   /** The run's flags with their values. */
   readonly flags: Readonly<Record<string, unknown>>;
@@ -45,9 +45,9 @@ export interface TrackingService {
   readonly page: string | undefined;
   /** Creates the run, or continues it. */
   open(run: TrackedRun): Promise<void>;
-  /** Sends rows, starting with row `first` of the run; the same rows may be sent again. */
+  /** Sends `rows`, which begin at row `first` of the run. The same rows may be sent again. */
   send(rows: readonly MetricsRow[], first: number): Promise<void>;
-  /** Tells the service that the run continues; called repeatedly while there is nothing to send. */
+  /** Tells the service that the run continues. Called repeatedly while there is nothing to send. */
   keepAlive(): Promise<void>;
   end(outcome: RunOutcome): Promise<void>;
 }

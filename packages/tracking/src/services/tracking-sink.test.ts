@@ -49,7 +49,7 @@ afterEach(async () => {
 const openMetrics = (resumeIteration = 0): Promise<MetricsJsonlWriter> =>
   MetricsJsonlWriter.open({ path: metricsPath, resumeIteration, now: () => new Date(60_000) });
 
-/** Writes a whole metrics.jsonl: steps, and an evaluation after the last step. */
+/** Writes a complete metrics.jsonl with the given steps, and an evaluation after the last step. */
 async function writeSteps(iterations: readonly number[]): Promise<void> {
   const writer = await openMetrics();
   for (const iteration of iterations) writer.step(exampleStep(iteration));
@@ -60,7 +60,7 @@ async function writeSteps(iterations: readonly number[]): Promise<void> {
 const wandb = () => ({ project: 'gpt', name: 'tiny', baseUrl: server.url });
 const mlflow = () => ({ trackingUri: server.url, experiment: 'An experiment', name: 'tiny' });
 
-/** Sends rows in the same way as the thread of a sink. */
+/** Sends rows in the same way as a sink's thread. */
 async function deliver({ tracked = run, ...settings }: TrackingSettings & { tracked?: TrackedRun }) {
   const state = await beginTracking({ directory, metricsPath, settings });
   const options = { directory, metricsPath, state, credentials, times, onMessage };
@@ -76,7 +76,7 @@ async function deliver({ tracked = run, ...settings }: TrackingSettings & { trac
 const sendKept = (outcome: RunOutcome = 'finished') =>
   sendKeptMetrics({ directory, metricsPath, run, outcome, credentials, times, onMessage });
 
-/** Returns the lines of wandb-history.jsonl in requests, with the offset that each line is written to. */
+/** Returns the lines of wandb-history.jsonl in `requests`, each with the offset at which it is written. */
 const readHistory = (requests: readonly RecordedRequest[]) =>
   requests.flatMap(({ body }) => {
     const { offset, content = [] } = body?.files?.['wandb-history.jsonl'] ?? {};
@@ -161,13 +161,13 @@ describe('TrackingSink', () => {
       server.answer = answer;
       await writeSteps([1, 2]);
       const settings = { wandb: wandb(), mlflow: mlflow() };
-      // the end of the run waits while services try again a few times, not a hundred times
+      // the end of the run waits while services try again a few times, but not a hundred times
       const patient = { ...times, lastRetry: 500 };
       const sink = await open({ isWandbOffline: false, settings, times: patient });
       await until(() => server.requests.length >= 2);
       const start = performance.now();
       const rows = await sink.close('finished');
-      // two seconds, and a margin for a busy machine
+      // the end of the run waits two seconds; the rest is a margin for a busy machine
       expect(performance.now() - start).toBeLessThan(4000);
       const text = new RegExp(`^0 steps sent, 2 kept \\(.+\\): mtl runs send ${directory}$`);
       expect(rows).toEqual([

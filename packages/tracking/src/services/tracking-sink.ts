@@ -16,28 +16,26 @@ import {
 import type { TrackingReply, TrackingRequest, TrackingWorkerData } from './tracking-worker.js';
 
 export interface OpenTrackingOptions extends BeginTrackingOptions {
-  /** True if nothing is sent to wandb during the run; its rows can be sent later. */
+  /** True if nothing is sent to wandb during the run. Its rows can be sent later. */
   readonly isWandbOffline: boolean;
   readonly credentials: TrackingCredentials;
   readonly run: TrackedRun;
-  /** This function is called if a service becomes unavailable, rejects the run, or is available again. */
+  /** Called when a service becomes unavailable, rejects the run, or is available again. */
   readonly onMessage: (text: string) => void;
   /** Waits between requests. Default: `deliveryTimes`. */
   readonly times?: DeliveryTimes;
 }
 
 /**
- * The time that the end of a run waits for services, in milliseconds. Rows that they have not accepted by
+ * How long the end of a run waits for services at most, in milliseconds. Rows that they have not accepted by
  * then stay in the run folder.
  */
 const mostWaitMs = 2000;
-/**
- * The last part of this waiting time, in which the thread reports the state of the services, in milliseconds.
- */
+/** The last part of `mostWaitMs`, in which the sending thread reports the state of the services. */
 const marginMs = 250;
 
 /**
- * Sends the metrics of a run to tracking services from a separate thread, which reads metrics.jsonl while it
+ * Sends a run's metrics to tracking services from a separate thread, which reads metrics.jsonl while it
  * grows. Training steps are not slowed down. Rows that a service does not accept stay in the file, for the
  * next start of the run or for `sendKeptMetrics`.
  */
@@ -56,7 +54,7 @@ export class TrackingSink implements MetricsSink {
   /**
    * Begins or continues the run at its services, and starts to send rows.
    *
-   * @throws as `beginTracking`
+   * @throws the errors of `beginTracking`
    */
   static async open(options: OpenTrackingOptions): Promise<TrackingSink> {
     const { directory, metricsPath, settings, isWandbOffline, credentials, run, times } = options;
@@ -70,8 +68,8 @@ export class TrackingSink implements MetricsSink {
   }
 
   /**
-   * Sends the remaining rows, as far as the services accept them within two seconds. Returns the state of the
-   * services.
+   * Sends the remaining rows that the services accept within two seconds. Returns summary rows with the state
+   * of the services.
    */
   async close(outcome: RunOutcome): Promise<readonly SummaryRow[]> {
     if (this.#isEnded) return [];
@@ -111,7 +109,7 @@ export class TrackingSink implements MetricsSink {
 
 const noAnswer = `no answer within ${mostWaitMs / 1000} s of the end of the run`;
 
-/** Returns the value of a promise; undefined if it takes longer than `milliseconds`. */
+/** Returns the value of `promise`; undefined if it takes longer than `milliseconds`. */
 async function within<Result>(milliseconds: number, promise: Promise<Result>): Promise<Result | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {
@@ -124,7 +122,9 @@ async function within<Result>(milliseconds: number, promise: Promise<Result>): P
   }
 }
 
-/** Returns the state of the services from the run folder, without asking the thread. */
+/**
+ * Returns the state of the services as recorded in the run folder, without asking the thread that sends rows.
+ */
 async function keptResults(
   { wandb, mlflow }: TrackingState,
   metricsPath: string,
@@ -138,8 +138,8 @@ async function keptResults(
 }
 
 /**
- * Starts the thread. In the published build, its code is a JavaScript file in `services/` next to this file.
- * Inside the repository, both files are TypeScript, and the thread needs a loader.
+ * Starts the thread. In the published build, the thread's code is a JavaScript file in `services/` next to
+ * this file. Inside the repository, both files are TypeScript, and the thread needs a loader.
  */
 function startWorker(workerData: TrackingWorkerData): Worker {
   if (!import.meta.url.endsWith('.ts')) {
@@ -160,9 +160,9 @@ interface BeginTrackingOptions {
 }
 
 /**
- * Returns the tracking state for a run that starts or continues. Runs that are named in tracking.json in the
- * run's folder are continued; others are new. A resumed run must first drop from metrics.jsonl the rows that
- * it will write again.
+ * Returns the tracking state for a run that starts or continues. If tracking.json in the run's folder names
+ * the run of a service, that run is continued; otherwise a new run is begun. Before this call, a resumed run
+ * must remove from metrics.jsonl the rows that it will write again.
  *
  * @throws ConfigurationError MTL_TRACKING_STATE; the error of a file that cannot be written
  */
@@ -172,7 +172,7 @@ export async function beginTracking(options: BeginTrackingOptions): Promise<Trac
   const state = continuedState(known, { settings, newId: () => randomBytes(4).toString('hex') });
   const total = await new MetricsRows(metricsPath).skip(Number.POSITIVE_INFINITY);
   for (const sent of [state.wandb, state.mlflow]) {
-    // the file has lost rows that were already sent; the rows that replace them must be sent again
+    // the file has lost rows that were already sent, so the rows that replace them must be sent again
     if (sent !== undefined) sent.rows = Math.min(sent.rows, total);
   }
   writeTrackingState(directory, state);

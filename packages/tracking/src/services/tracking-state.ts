@@ -8,22 +8,25 @@ export type WandbState = WandbSettings & DeliveryState & { readonly id: string; 
 export type MlflowState = MlflowSettings & DeliveryState & { experimentId?: string; runId?: string };
 
 /**
- * The state of tracking services in a run folder: for each service, its settings, the identity of the run
- * there, and the number of rows that it has.
+ * The state of the tracking services in a run folder: for each service, its settings, the run's identity at
+ * the service, and the number of rows that the service has received.
  */
 export interface TrackingState {
   wandb?: WandbState;
   mlflow?: MlflowState;
 }
 
-/** The value by which tracking.json is recognized. */
+/** The value of the field `format`, by which tracking.json is recognized. */
 const format = 'mtl-tracking';
 
-/** Returns the path of tracking.json in a run folder. The file never contains a key or a password. */
+/**
+ * Returns the path of tracking.json in the run folder `directory`. The file never contains a key or a
+ * password.
+ */
 export const trackingPath = (directory: string): string => join(directory, 'tracking.json');
 
 /**
- * Reads the tracking state in a run folder; undefined if its run reported to no service.
+ * Reads the tracking state in the run folder `directory`; undefined if the run reported to no service.
  *
  * @throws ConfigurationError MTL_TRACKING_STATE
  */
@@ -52,7 +55,7 @@ export function readTrackingState(directory: string): TrackingState | undefined 
 /**
  * Writes the tracking state atomically.
  *
- * @throws an error that names the file, if it cannot be written
+ * @throws an error that names the file if the file cannot be written
  */
 export function writeTrackingState(directory: string, { wandb, mlflow }: TrackingState): void {
   const path = trackingPath(directory);
@@ -64,8 +67,8 @@ export function writeTrackingState(directory: string, { wandb, mlflow }: Trackin
 }
 
 /**
- * Returns the tracking state for a run. If the settings name the same destination as the known state of a
- * service, this state is continued.
+ * Returns the tracking state for a run. If `settings` names the same destination as a service's known state,
+ * this state is continued.
  */
 export function continuedState(
   known: TrackingState | undefined,

@@ -7,15 +7,15 @@ import { type OpenDeliveriesOptions, openDeliveries } from './open-deliveries.js
 export type TrackingWorkerData = OpenDeliveriesOptions;
 
 /**
- * A message to the thread: the run has ended, with its outcome, and how long sending the remaining rows may
- * take, in milliseconds.
+ * The message that tells the sending thread that the run has ended. `graceMs` is how long sending the
+ * remaining rows may take, in milliseconds.
  */
 export interface TrackingRequest {
   readonly outcome: RunOutcome;
   readonly graceMs: number;
 }
 
-/** Messages from the thread: texts for the user, and at the end the results. */
+/** Messages from the sending thread: messages for the user, and at the end the results. */
 export type TrackingReply = { readonly message: string } | { readonly results: readonly DeliveryResult[] };
 
 const port = parentPort!;

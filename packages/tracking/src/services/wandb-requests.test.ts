@@ -13,8 +13,8 @@ interface StreamedFile {
 }
 
 /**
- * A request of the real client, in which values that depend on the machine are replaced by their types; see
- * tooling/fixtures.
+ * A request of the real client, in which values that depend on the machine are replaced by their types (see
+ * tooling/fixtures).
  */
 interface RealRequest {
   readonly path: string;
@@ -77,7 +77,7 @@ it('creates a run as the client of wandb does', () => {
   expect(authorization!.split(' ')[0]).toBe(theirs!.authorization);
   expect(Object.keys(body).sort()).toEqual(theirs!.keys);
   expect(body.operationName).toBe(theirs!.operation);
-  // our requests have a part of the client's fields, with values of the same types
+  // our requests have a subset of the client's fields, with values of the same types
   const input = Object.fromEntries(
     [...body.query.matchAll(/(\w+): \$(\w+)/g)].map(([, field, name]) => [field, name]),
   );
@@ -88,7 +88,7 @@ it('creates a run as the client of wandb does', () => {
   expect(JSON.parse(body.variables.config)).toEqual(theirs!.config);
 });
 
-/** Returns the lines of the file that results from posts to the stream, and how the posts end the run. */
+/** Returns the lines that posts to the stream write to each file, and how the posts end the run. */
 function streamed(posts: readonly RealRequest[]) {
   const files: Record<string, Array<Readonly<Record<string, unknown>>>> = {};
   let end = {};

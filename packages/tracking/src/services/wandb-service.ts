@@ -25,17 +25,17 @@ interface UpsertedBucket {
   readonly errors?: ReadonlyArray<{ readonly message?: string }>;
 }
 
-/** The body of a request to the stream of a run's files. */
+/** The body of a request to the file stream of a run. */
 interface StreamedFiles {
-  /** Lines to write, by file name; the first line is written at line number `offset`. */
+  /** Lines to write, by file name. The first line is written at line number `offset`. */
   readonly files?: Readonly<Record<string, { readonly offset: number; readonly content: readonly string[] }>>;
   readonly complete?: boolean;
   readonly exitcode?: number;
 }
 
 /**
- * A run at Weights & Biases. The run itself uses the GraphQL interface, metrics use the stream of files. Row
- * n is written at line n of wandb-history.jsonl, so that a row which is sent twice is stored only once.
+ * A run at Weights & Biases. The run itself uses the GraphQL interface. Metrics use the file stream. Row n is
+ * written at line n of wandb-history.jsonl, so that a row that is sent twice is stored only once.
  */
 export class WandbService implements TrackingService {
   readonly title = 'wandb';

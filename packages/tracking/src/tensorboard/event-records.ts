@@ -1,7 +1,9 @@
 /**
- * TensorBoard's file format, written and read by hand: a TFRecord frame around a protocol-buffer `Event`.
+ * TensorBoard's file format, encoded and decoded without libraries: a TFRecord frame around a protocol-buffer
+ * `Event`.
  *
- *   frame: u64 length | u32 masked CRC32C of the length | data | u32 masked CRC32C of the data   (little-endian)
+ *   frame: u64 length | u32 masked CRC32C of the length | data | u32 masked CRC32C of the data
+ *   (little-endian)
  *   Event: 1 wall_time double | 2 step int64 | 3 file_version string | 5 summary | 7 session_log | 10
  *   source_metadata summary: 1 value, repeated: 1 tag string | 2 simple_value float
  *   session_log: 1 status enum (1: START)      source_metadata: 1 writer string
@@ -10,18 +12,18 @@ export interface TensorboardEvent {
   /** Time of the event, in seconds since 1970. */
   readonly wallTime: number;
   readonly step: number;
-  /** `brain.Event:2`, only in the first event of a file. */
+  /** `brain.Event:2`; present only in the first event of a file. */
   readonly fileVersion?: string;
-  /** The program that wrote the file; only in the first event of a file. */
+  /** The program that wrote the file; present only in the first event of a file. */
   readonly writer?: string;
-  /** True if a session starts at `step`: TensorBoard then drops its existing points from this step on. */
+  /** True if a session starts at `step`. TensorBoard then drops its existing points from this step on. */
   readonly isSessionStart?: true;
   readonly scalars?: ReadonlyArray<{ readonly tag: string; readonly value: number }>;
 }
 
 const frameOverhead = 16;
 
-/** Returns the bytes of one event, with its frame. */
+/** Returns the bytes of `event`, with its frame. */
 export function encodeEventRecord(event: TensorboardEvent): Buffer {
   const data = encodeEvent(event);
   const record = Buffer.alloc(data.length + frameOverhead);
@@ -39,8 +41,8 @@ export interface EventRecord {
 }
 
 /**
- * Yields the records of a file, up to the end of the file or to the first record that is incomplete or has a
- * wrong checksum.
+ * Yields the records of `file`, up to its end or to the first record that is incomplete or has a wrong
+ * checksum.
  */
 export function* readEventRecords(file: Buffer): Generator<EventRecord> {
   let offset = 0;
@@ -93,8 +95,8 @@ function bytesField(field: number, content: Buffer): Buffer {
 }
 
 /**
- * Encodes a number with seven bits per byte, the lowest bits first. It divides instead of shifting, because
- * steps may need more than 32 bits.
+ * Encodes `value` with seven bits per byte, the lowest bits first. The code divides instead of shifting,
+ * because steps may need more than 32 bits.
  */
 function varint(value: number): Buffer {
   const bytes: number[] = [];
@@ -108,7 +110,7 @@ function varint(value: number): Buffer {
 
 interface Field {
   readonly number: number;
-  /** A number for a varint. Otherwise the encoded bytes. */
+  /** A number if the field is a varint, otherwise the encoded bytes. */
   readonly value: number | Buffer;
 }
 
@@ -167,8 +169,8 @@ function decodeScalar({ value: message }: Field): { tag: string; value: number }
 }
 
 /**
- * The table of CRC-32C (Castagnoli, reflected polynomial 0x82F63B78) for one look-up per byte, which is fast
- * enough for small records.
+ * The table for computing CRC-32C (Castagnoli, reflected polynomial 0x82F63B78) with one look-up per byte,
+ * which is fast enough for small records.
  */
 const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
   let crc = byte;
@@ -177,8 +179,8 @@ const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * Returns TFRecord's checksum: the CRC is rotated by 15 bits and a constant is added, because a plain CRC is
- * unreliable for data that contain CRCs.
+ * Returns TFRecord's masked checksum: the CRC is rotated by 15 bits and a constant is added, because a plain
+ * CRC is unreliable for data that contain CRCs.
  */
 function maskedCrc32c(data: Buffer): number {
   let crc = 0xffffffff;

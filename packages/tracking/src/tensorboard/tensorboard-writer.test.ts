@@ -43,7 +43,7 @@ function train(
   return writer.path;
 }
 
-/** Returns every point in the folder: `tag@step`, with its value. */
+/** Returns every point in the folder, as `tag@step` with the point's value. */
 function points(): Map<string, number> {
   const all = new Map<string, number>();
   for (const name of readdirSync(directory).sort()) {
@@ -58,8 +58,8 @@ function points(): Map<string, number> {
 }
 
 /**
- * Returns the points that TensorBoard shows after it reads a file, if it showed the points `shown` before. At
- * the start of a session, TensorBoard drops all points from the session's step on.
+ * Returns the points that TensorBoard shows after it reads the file at `path`, if it showed the points
+ * `shown` before. At the start of a session, TensorBoard drops all points from the session's step on.
  */
 function shownAfter(path: string, shown: ReadonlyMap<string, number> = new Map()): Map<string, number> {
   const kept = new Map(shown);
@@ -93,8 +93,9 @@ describe('TensorboardWriter', () => {
     const writer = new TensorboardWriter({ directory, ...clock });
     writer.scalar('lm loss', 2.5, 300);
     writer.close();
-    // Read back once with TensorBoard 2.21's EventAccumulator: one point, step 300, 2.5, at 1700000000.5.
-    // frame: length, its checksum | wall time | file version | source metadata | checksum of the data
+    // this file was read back once with TensorBoard 2.21's EventAccumulator: one point with step 300 and
+    // value 2.5, at time 1700000000.5. The first frame: length, its checksum | wall time | file version |
+    // source metadata | checksum of the data
     const first =
       '4200000000000000 79f36eaa 0900002040fc54d941 1a0d627261696e2e4576656e743a32 52280a26' +
       '6d746c2e747261696e65722e6d6574726963732e74656e736f72626f6172645f777269746572 76ef0538';
@@ -144,7 +145,7 @@ describe('TensorboardWriter', () => {
     expect(all.get('lm loss validation@3')).toBe(3);
     expect(all.get('total loss validation@3')).toBe(5);
     expect(all.get('lm loss validation ppl vs samples@12')).toBe(Math.fround(Math.exp(3)));
-    // e^loss is the perplexity only if the loss is a mean over tokens, and not if it is a sum or a loss of
+    // e^loss is the perplexity only if the loss is a mean over tokens, not if it is a sum or a loss of
     // samples
     for (const name of ['sop loss', 'total loss']) expect(all.has(`${name} validation ppl@3`)).toBe(false);
     expect(all.get('lm loss validation@1')).toBe(0);

@@ -18,26 +18,26 @@ import { validationMetrics } from '@mtl/trainer/internal';
 import { expertScalars } from '../expert-scalars.js';
 import { encodeEventRecord, readEventRecords, type TensorboardEvent } from './event-records.js';
 
-/** The beginning of the writer's name in the first event of a file. */
+/** The beginning of the name that the first event of a file gives to its writer. */
 const writerName = 'mtl.trainer.metrics.tensorboard_writer';
-/** Megatron-LM's suffix for a curve over consumed samples; the curve over iterations has no suffix. */
+/** Megatron-LM's suffix for a curve over consumed samples. The curve over iterations has no suffix. */
 const samplesSuffix = ' vs samples';
 
 export interface TensorboardWriterOptions {
-  /** The folder of the run (--tensorboard-dir). It is created if it is missing. */
+  /** The folder in which the files are written (--tensorboard-dir). It is created if it is missing. */
   readonly directory: string;
   /**
-   * The progress from which training resumes. Points of later steps will be written again, so they are
+   * The progress from which training resumes. Points of later steps will be written again. Therefore they are
    * removed from the older files of this run, and a running TensorBoard is told to drop them
    * (`SessionLog.START`).
    */
   readonly resume?: ResumePoint | undefined;
   /**
-   * A name that distinguishes the files of this run from the files of other runs in the same folder, for
-   * example the run folder. A resumed run must use the same name. Default: empty.
+   * A name that distinguishes this run's files from the files of other runs in the same folder, for example
+   * the run folder. A resumed run must use the same name. Default: empty.
    */
   readonly run?: string | undefined;
-  /** Returns the time in seconds since 1970. Default: the system's clock. */
+  /** Returns the time in seconds since 1970. Default: the time of the system's clock. */
   readonly now?: () => number;
   /** The host in the file's name. Default: this machine's name. */
   readonly host?: string;
@@ -45,11 +45,11 @@ export interface TensorboardWriterOptions {
 
 /**
  * Writes scalars as TensorBoard event files, with Megatron-LM's tag names, so that existing dashboards work.
- * Every start of a run adds its own file to the folder; TensorBoard joins the files to one curve. An event is
- * in the file when the call returns.
+ * Every start of a run adds its own file to the folder. TensorBoard joins the files into one curve. When a
+ * call returns, its event is in the file.
  */
 export class TensorboardWriter implements MetricsSink {
-  /** The path of the file that this writer appends to. */
+  /** The path of the file to which this writer appends. */
   readonly path: string;
   readonly #now: () => number;
   #descriptor: number | undefined;
@@ -74,7 +74,7 @@ export class TensorboardWriter implements MetricsSink {
     this.#append({ wallTime: this.#now(), step, scalars: [{ tag, value }] });
   }
 
-  /** Writes the metrics of a training step, each as one curve over iterations and one curve over samples. */
+  /** Writes the metrics of a training step, each to a curve over iterations and a curve over samples. */
   step(metrics: StepMetrics): void {
     const { decoupledLearningRate } = metrics;
     const scalars = [
@@ -108,7 +108,9 @@ export class TensorboardWriter implements MetricsSink {
     );
   }
 
-  /** Writes the losses of an evaluation, and the perplexity for losses that are means over tokens. */
+  /**
+   * Writes the losses of an evaluation. For losses that are means over tokens, also writes the perplexity.
+   */
   validation(result: ValidationLoss & { readonly consumedSamples: number }): void {
     const { iteration, consumedSamples } = result;
     const scalars = validationMetrics(result).flatMap(({ key, value, perplexity }) => {
@@ -125,7 +127,10 @@ export class TensorboardWriter implements MetricsSink {
     );
   }
 
-  /** Writes the numbers that `expertScalars` returns for a record of experts; other events are ignored. */
+  /**
+   * Writes the values that `expertScalars` returns for an event of type `experts`. Events of all other types
+   * are ignored.
+   */
   event({ type, iteration, fields }: TrainingEvent): void {
     if (type !== 'experts') return;
     const scalars = expertScalars(fields).map(({ name, value }) => ({ tag: name, value }));
@@ -137,7 +142,7 @@ export class TensorboardWriter implements MetricsSink {
     if (this.#descriptor !== undefined) fsyncSync(this.#descriptor);
   }
 
-  /** Makes all events durable and closes the file; further calls do nothing. */
+  /** Makes all events durable and closes the file. Further calls do nothing. */
   close(): void {
     if (this.#descriptor === undefined) return;
     this.flush();
@@ -166,8 +171,8 @@ function versusSamples(
 }
 
 /**
- * Opens a new file that no other process writes. Its name begins with the time, because TensorBoard orders
- * the files of a run by name.
+ * Opens a new file to which no other process writes. Its name begins with the time, because TensorBoard
+ * orders the files of a run by name.
  */
 function openNewFile(directory: string, now: number, host: string): [path: string, descriptor: number] {
   for (let number = 0; ; number++) {
@@ -181,26 +186,26 @@ function openNewFile(directory: string, now: number, host: string): [path: strin
   }
 }
 
-/** The progress of the checkpoint that training resumes from. */
+/** The progress of the checkpoint from which training resumes. */
 interface ResumePoint {
   readonly iteration: number;
   readonly consumedSamples: number;
 }
 
-/** A file that a resume rewrites, with the events that it keeps. */
+/** A file that a resume rewrites, with the encoded events that remain in it. */
 interface ChangedFile {
   readonly name: string;
   readonly kept: Buffer;
 }
 
-/** The changes that a resume makes to the files of an earlier run. */
+/** The changes that a resume makes to the files that the run wrote before. */
 interface OlderFiles {
   readonly changed: readonly ChangedFile[];
   /**
    * Points over samples that must be written again after the start of the new session. At this start,
-   * TensorBoard drops all points with a later step. The step of these points is a number of samples, which is
-   * larger than the iteration at which they were written, so TensorBoard also drops points that are still
-   * valid.
+   * TensorBoard drops all points with a later step. The step of a point over samples is a number of samples,
+   * which is larger than the iteration in which it was written, so TensorBoard also drops points that are
+   * still valid.
    */
   readonly moved: readonly TensorboardEvent[];
 }
@@ -208,12 +213,12 @@ interface OlderFiles {
 interface OlderFilesOptions {
   readonly resume: ResumePoint;
   /**
-   * The writer named in the first event of this run's files; only files with this writer are ever changed.
+   * The writer named in the first event of this run's files. Only files with this writer are ever changed.
    */
   readonly writer: string;
 }
 
-/** Finds the event files that a run wrote before it was resumed, and the events that the resume keeps. */
+/** Finds the event files that a run wrote before it was resumed, and the events to keep in them. */
 function olderFiles(directory: string, { resume, writer }: OlderFilesOptions): OlderFiles {
   const changed: ChangedFile[] = [];
   // keyed by step, because a resume that was killed may have left a point in two files
@@ -233,7 +238,7 @@ function olderFiles(directory: string, { resume, writer }: OlderFilesOptions): O
 
 const formatKey = ({ step, scalars = [] }: TensorboardEvent): string => `${step} ${scalars[0]?.tag}`;
 
-/** Returns the events that are kept in a file; undefined for a file of another run. */
+/** Returns the encoded events to keep in `file`; undefined if the file belongs to a different run. */
 function selectKept(
   file: Buffer,
   options: OlderFilesOptions & { readonly move: (event: TensorboardEvent) => void },
@@ -251,9 +256,9 @@ function selectKept(
   return start === 0 ? undefined : Buffer.concat(kept);
 }
 
-/** Replaces a file by one that contains only its kept events, with one rename. */
+/** Replaces a file atomically, by a rename, with a file that contains only its kept events. */
 function rewriteFile(directory: string, { name, kept }: ChangedFile): void {
-  // The name has no "tfevents", so that TensorBoard does not read the temporary file.
+  // the name does not contain "tfevents", so that TensorBoard does not read the temporary file
   const temporary = join(directory, `.cut.${process.pid}.tmp`);
   try {
     writeFileSync(temporary, kept, { flush: true });

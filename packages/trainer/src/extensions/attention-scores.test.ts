@@ -5,7 +5,7 @@ import { AttentionScores, type WatchedHeads } from './attention-scores.js';
 
 const parameter = new Parameter({ name: 'qkv', globalShape: [4], initialization: { kind: 'zeros' } });
 
-/** Attention heads with scores that a test sets. One slice is scaled for each head. */
+/** Attention heads whose scores the test sets. Each head has one slice to scale. */
 function fakeHeads(layer: number, [start, end]: readonly [number, number]) {
   let scores: readonly number[] = [];
   const factors: number[][] = [];

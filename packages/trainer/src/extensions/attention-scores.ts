@@ -9,14 +9,14 @@ import type { TrainerExtension } from './trainer-extension.js';
 export interface WatchedHeads {
   /** Global index of the layer. */
   readonly layer: number;
-  /** The number of query heads on all ranks. */
+  /** The number of query heads in the layer, over all ranks. */
   readonly numHeads: number;
   /** The query heads of this rank. */
   readonly heads: Slice;
-  /** Starts to record the highest scores of the passes that follow. */
+  /** Starts to record the highest scores of the following passes. */
   watch(): void;
   /**
-   * Stops recording. Returns the highest score of each head since `watch`; -infinity for a head without a
+   * Stops recording. Returns the highest score of each head since `watch`, or -infinity for a head without a
    * score.
    */
   take(): readonly number[];
@@ -51,11 +51,11 @@ interface AttentionScoresOptions {
 
 /**
  * Finds the highest score of every attention head in each step, over all micro-batches and ranks. With
- * `clip`, after the update it also scales the weights of each head whose highest score m is above the
- * threshold, so that the head's scores are multiplied by threshold / m. Skipped steps clip nothing.
+ * `clip`, after the update, also scales the weights of each head whose highest score m is above the
+ * threshold, so that the head's scores are multiplied by `threshold / m`. Skipped steps clip nothing.
  *
  * A report covers the steps of an interval: the highest score of the model and of each layer, and the number
- * of clipped heads, where a head counts once in each step that clips it.
+ * of clipped heads. A head counts once for each step that clips it.
  */
 export class AttentionScores implements TrainerExtension {
   readonly name = 'attention-scores';
@@ -64,7 +64,7 @@ export class AttentionScores implements TrainerExtension {
   readonly #options: AttentionScoresOptions;
   /** The highest scores since the last report, by layer. */
   #reported: readonly number[] = [];
-  /** The number of layers and heads of the whole model. Known after ranks have exchanged their numbers. */
+  /** The number of layers and heads in the whole model. Known after the ranks have exchanged their counts. */
   #sizes: { readonly layerCount: number; readonly numHeads: number } | undefined;
   #numClipped = 0;
 
@@ -113,8 +113,8 @@ export class AttentionScores implements TrainerExtension {
   }
 
   /**
-   * Returns the number of layers and heads of the whole model, summed over ranks, because each rank knows
-   * only its own stage.
+   * Returns the number of layers and heads in the whole model. Each rank knows only its own stage, so the
+   * counts are summed over ranks.
    */
   #sizesOfAll(): { readonly layerCount: number; readonly numHeads: number } {
     if (this.#sizes === undefined) {
@@ -129,7 +129,7 @@ export class AttentionScores implements TrainerExtension {
     return this.#sizes;
   }
 
-  /** Returns the highest score of each head of each layer, over all ranks, with one collective. */
+  /** Returns the highest score of each head in each layer, over all ranks, using one collective. */
   #highestOfAll(): readonly number[] {
     const { watched, ranks } = this.#options;
     const { layerCount, numHeads } = this.#sizesOfAll();

@@ -3,7 +3,7 @@ import { isCount, makeStateError, type TrainerExtension } from './trainer-extens
 
 /** The state of early stopping between evaluations, stored in checkpoints. */
 type EarlyStoppingState = {
-  /** The lowest validation loss, and the iteration that had it; null before the first evaluation. */
+  /** The lowest validation loss, and its iteration; null before the first evaluation. */
   readonly best: { readonly loss: number; readonly iteration: number } | null;
   /** The number of evaluations since the lowest loss. */
   readonly numWorse: number;
@@ -19,7 +19,8 @@ export class EarlyStopping implements TrainerExtension {
   #state: EarlyStoppingState = { best: null, numWorse: 0 };
 
   /**
-   * @param options.patience the run ends after this number of consecutive evaluations without a lower loss
+   * @param options.patience the number of consecutive evaluations without a lower loss after which the run
+   * ends
    */
   constructor(options: { readonly patience: number }) {
     this.#patience = options.patience;

@@ -23,7 +23,7 @@ function makeBias(values: readonly number[]): Parameter {
   return bias;
 }
 
-/** A layer's load that reports the rows in `next` for the next pass. */
+/** A layer's load that reports the row counts in `next` for the next pass. */
 function makeLoad(layer: string, options: Partial<LoadOfExperts> = {}) {
   const next: number[] = [0, 0, 0, 0];
   const load: LoadOfExperts = {
@@ -76,8 +76,8 @@ describe('ExpertBalance', () => {
     const balance = new ExpertBalance({ loads: [load], layers, numExperts: 4, ranks, interval: 1 });
     balance.aroundPasses(1, () => gets(1, 2, 3, 4));
     const [event] = balance.afterStep(step(1));
-    // there is one sum over ranks in each step; it has the rows of both layers, the choices by scores of both
-    // layers, and three numbers for each layer's report
+    // there is one sum over ranks in each step; it contains the row counts of both layers, the score-based
+    // expert assignments of both layers, and three values for each layer's report
     expect(asked).toEqual([[0, 0, 0, 0, 1, 2, 3, 4, ...new Array<number>(8 + 6).fill(0)]]);
     expect(event?.fields).toMatchObject({
       layers,

@@ -17,23 +17,24 @@ export interface LoadOfExperts {
   readonly expertBias: Parameter | undefined;
   /** The amount by which a step increases or decreases a bias. */
   readonly updateRate: number;
-  /** Returns the number of rows of each expert since the last call. */
+  /** Returns the number of rows that each expert has received since the last call. */
   take(): readonly number[];
   /**
-   * Returns the number of choices since the last call: k for each row, including choices that were dropped
-   * because an expert was full.
+   * Returns the number of expert assignments since the last call: k for each row, including assignments that
+   * were dropped because an expert was full.
    */
   takeChoices(): number;
   /**
-   * The entropy of the router's scores, in nats, summed over the rows that pass while `isWatched` is true.
+   * The entropy of the router's scores, in nats, summed over the rows that are routed while `isWatched` is
+   * true.
    */
   readonly entropy: {
     isWatched: boolean;
     take(): { readonly sum: number; readonly numRows: number };
   };
   /**
-   * The number of times that each expert is chosen by scores alone, without the bias. `set` receives the sums
-   * over all ranks, which the loss of the next step uses.
+   * How many times each expert is chosen by scores alone, without the bias. `set` receives the sums over all
+   * ranks, which the next step's loss uses.
    */
   readonly scored?: { take(): readonly number[]; set(counts: readonly number[]): void } | undefined;
 }
@@ -41,7 +42,7 @@ export interface LoadOfExperts {
 interface ExpertBalanceOptions {
   /** The mixture-of-experts layers of this rank. */
   readonly loads: readonly LoadOfExperts[];
-  /** The names of the mixture-of-experts layers of all ranks. */
+  /** The names of the mixture-of-experts layers on all ranks. */
   readonly layers: readonly string[];
   readonly numExperts: number;
   readonly ranks: Pick<Ranks, 'sum'>;
@@ -52,18 +53,19 @@ interface ExpertBalanceOptions {
 /**
  * Counts the rows of every expert over all ranks in each step, as integers, and moves the expert biases
  * towards even loads (DeepSeek-V3, arXiv 2412.19437). A bias increases by the rate if its expert received
- * fewer rows than the mean, and decreases otherwise. Skipped steps do not move biases.
+ * fewer rows than the mean, and decreases by it if the expert received more. Skipped steps do not move
+ * biases.
  *
- * A report covers the steps of an interval: loads, experts that got no rows, and the share of choices that
- * were dropped because an expert was full. It also has the mean entropy of the router's scores in the last
- * step.
+ * A report covers the steps of an interval. It has the loads, the experts that got no rows, and the fraction
+ * of expert assignments that were dropped because an expert was full. It also has the mean entropy of the
+ * router's scores in the last step.
  */
 export class ExpertBalance implements TrainerExtension {
   readonly name = 'experts';
   /** true because the next step chooses experts with the new biases */
   readonly waits = true;
   readonly #options: ExpertBalanceOptions;
-  /** Rows since the last report: by layer, then by expert. */
+  /** The number of rows since the last report, by layer and then by expert. */
   #reported: number[];
   /** Choices since the last report, by layer. */
   #choices: number[];
@@ -92,7 +94,7 @@ export class ExpertBalance implements TrainerExtension {
   aroundPasses(iteration: number, passes: () => void): void {
     for (const load of this.#options.loads) {
       load.entropy.isWatched = iteration % this.#options.interval === 0;
-      // discards the counts of earlier passes, so that a repeated step counts once
+      // discards the counts of earlier passes, so that a repeated step counts only once
       load.take();
       load.takeChoices();
       load.scored?.take();
@@ -130,8 +132,9 @@ export class ExpertBalance implements TrainerExtension {
   }
 
   /**
-   * Returns the numbers of a step, summed over all ranks with one collective. Rows are listed by layer and
-   * expert. Choices, the sum of entropies, and the number of rows in this sum are listed by layer.
+   * Returns the counts and entropies of a step, summed over all ranks with one collective. Rows are listed by
+   * layer and expert. Expert assignments, the sum of entropies, and the number of rows in this sum are listed
+   * by layer.
    */
   #sumsOfAll({ isReported }: { readonly isReported: boolean }) {
     const { loads, layers, numExperts, ranks } = this.#options;
@@ -208,11 +211,11 @@ const makeZeros = (layers: readonly string[]): number[] => new Array<number>(lay
 const addSums = (sums: readonly number[], more: readonly number[]): number[] =>
   sums.map((sum, index) => sum + more[index]!);
 
-/** Returns true if a value is a list of counts with the same length as another list. */
+/** Returns true if `value` is a list of counts with the same length as the given list. */
 const areCounts = (value: unknown, { length }: readonly number[]): value is readonly number[] =>
   Array.isArray(value) && value.length === length && value.every(isCount);
 
-/** Splits consecutive numbers into lists with the lengths of `parts`. */
+/** Splits `numbers` into consecutive lists with the lengths of `parts`. */
 function splitNumbers<Name extends string>(
   numbers: readonly number[],
   parts: Readonly<Record<Name, readonly number[]>>,

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { StepMetrics, TrainingEvent } from '../metrics/training-reports.js';
 import { ExpertBalance, type LoadOfExperts } from './expert-balance.js';
 
-/** A layer of two experts with rows that a test sets. */
+/** A layer with two experts, whose row counts the test sets. */
 class FakeLoad implements LoadOfExperts {
   readonly numExperts = 2;
   readonly expertBias = undefined;
@@ -23,8 +23,8 @@ class FakeLoad implements LoadOfExperts {
   constructor(readonly layer: string) {}
 
   /**
-   * Adds a pass: `counts` are the rows that reach the experts. The other choices of `numChoices` are dropped.
-   * Each row has the entropy `entropy`.
+   * Adds a forward pass. `counts` is the number of rows that reach each expert. The remaining expert
+   * assignments of `numChoices` are dropped. Each row has the entropy `entropy`.
    */
   pass(counts: readonly [number, number], { numChoices = counts[0] + counts[1], entropy = 0 } = {}): void {
     this.#counts = this.#counts.map((sum, expert) => sum + counts[expert]!);
@@ -47,7 +47,7 @@ class FakeLoad implements LoadOfExperts {
   }
 }
 
-/** Runs a step with these passes and returns its events. */
+/** Runs a step with the given passes and returns its events. */
 function step(balance: ExpertBalance, iteration: number, passes: () => void): readonly TrainingEvent[] {
   balance.aroundPasses(iteration, passes);
   return balance.afterStep({ iteration, skipped: false } as StepMetrics);
@@ -56,8 +56,8 @@ function step(balance: ExpertBalance, iteration: number, passes: () => void): re
 const layers = ['decoder.layers.0.mlp', 'decoder.layers.1.mlp'];
 
 /**
- * Builds the balance of two layers. This rank has one of the layers, or both. The fake sum over ranks is this
- * rank's value times `numRanks`.
+ * Makes an `ExpertBalance` for two layers. This rank has one or both of the layers. The fake sum over ranks
+ * is this rank's value times `numRanks`.
  */
 function makeBalance(loads: readonly FakeLoad[], { interval = 2, numRanks = 1 } = {}): ExpertBalance {
   const sum = (values: readonly number[]) => values.map((value) => value * numRanks);

@@ -11,10 +11,12 @@ import type {
   TrainerExtension,
 } from './trainer-extension.js';
 
-/** The keys that the training loop itself uses in a checkpoint's state. Extensions must have other names. */
+/**
+ * The keys in a checkpoint's state that the training loop itself uses. Extensions must have different names.
+ */
 const ownKeys: readonly string[] = ['progress', 'optimizerSteps', 'lossScaler', 'configuration'];
 
-/** All extensions of a training loop. Each method calls the extensions in their order. */
+/** All extensions of a training loop. Each method calls the extensions in order. */
 export class Extensions {
   readonly #all: readonly TrainerExtension[];
   /** True if an extension decides whether updates are applied. */
@@ -55,8 +57,8 @@ export class Extensions {
   }
 
   /**
-   * Restores each extension's state from a checkpoint. An extension that the checkpoint does not contain
-   * starts with an empty state.
+   * Restores each extension's state from a checkpoint. An extension without a state in the checkpoint starts
+   * with an empty state.
    *
    * @throws CheckpointError `MTL_CHECKPOINT_STATE`
    */
@@ -71,7 +73,7 @@ export class Extensions {
     for (const extension of this.#all) extension.beforeStep?.(iteration);
   }
 
-  /** Runs `passes` once, wrapped by all extensions; the first extension is the outermost wrapper. */
+  /** Runs `passes` once, wrapped by all extensions. The first extension is the outermost wrapper. */
   aroundPasses(iteration: number, passes: () => void): void {
     const surround = (inner: () => void, extension: TrainerExtension) => (): void => {
       if (extension.aroundPasses === undefined) inner();
@@ -114,7 +116,7 @@ export class Extensions {
     return { step, events };
   }
 
-  /** Returns the decision about a step: the first extension that refuses the update decides. */
+  /** Returns the decision about a step. The first extension that rejects the update decides. */
   judge(step: MeasuredStep): StepVerdict {
     const verdicts = this.#all.flatMap((extension) => extension.judge?.(step) ?? []);
     const { action } = verdicts.find((verdict) => verdict.action !== 'update') ?? { action: 'update' };
@@ -141,7 +143,7 @@ export class Extensions {
     return this.#all.flatMap((extension) => extension.end?.(iteration) ?? []);
   }
 
-  /** The reason for the end of the run, from the first extension that ends it. */
+  /** The reason for ending the run, from the first extension that ends it; undefined if none does. */
   get endsRun(): string | undefined {
     return this.#all.find(({ endsRun }) => endsRun !== undefined)?.endsRun;
   }

@@ -2,8 +2,8 @@ import { expect, it } from 'vitest';
 import { DeviceClock } from './rank-clocks.js';
 
 /**
- * Returns a device clock and the list of passes that it measured. Each measurement takes one millisecond more
- * than the previous one.
+ * Returns a device clock, and a list to which it adds the passes that it measured. Each measured time is one
+ * millisecond longer than the previous time.
  */
 function newClock() {
   const measured: number[] = [];

@@ -1,6 +1,9 @@
 import type { DeviceTimes } from '@mtl/comm/internal';
 
-/** Measures how long a rank computes in a step. Time that the rank waits in communication is excluded. */
+/**
+ * Measures how long a rank computes in a step. The time for which the rank waits in communication is
+ * excluded.
+ */
 export interface RankClock {
   /** Starts to measure. */
   resume(): void;
@@ -14,24 +17,24 @@ export interface RankClock {
    * without this function.
    */
   passes?(iteration: number, passes: () => void): void;
-  /** Marks the end of a step. All ranks must call it for the same steps. */
+  /** Marks the end of a step. All ranks must call this method for the same steps. */
   step(iteration: number): void;
-  /** True if a measurement is available for `take`; equal on all ranks. */
+  /** True if a measurement is available for `take`. The value is the same on all ranks. */
   readonly hasTimes: boolean;
-  /** Returns the times of a step, from all measurements since the last call. */
+  /** Returns the times per step, from all measurements since the last call. */
   take(): DeviceTimes;
 }
 
 interface HostClockOptions {
-  /** Seconds that this rank has waited in communication since its start. */
+  /** Returns how many seconds this rank has waited in communication since its start. */
   readonly waitedSeconds: () => number;
   /** The clock, in milliseconds. Default: `performance.now`. */
   readonly now?: () => number;
 }
 
 /**
- * The clock of a rank that computes on CPUs, where the host waits for communication. The clock reads times
- * and counters only in `resume` and `pause`, so steps have no overhead.
+ * The clock of a rank that computes on CPUs, where the host waits for communication. It reads times and
+ * counters only in `resume` and `pause`, so steps have no overhead.
  */
 export class HostClock implements RankClock {
   readonly #waitedSeconds: () => number;
@@ -76,8 +79,8 @@ export class HostClock implements RankClock {
 }
 
 /**
- * The times of work that the device may not have finished. The times can be read (`read`) after the work has
- * finished.
+ * The times of work that the device may not have finished. After the work has finished, `read` returns the
+ * times.
  */
 interface LateTimes {
   read(): DeviceTimes;
@@ -85,14 +88,15 @@ interface LateTimes {
 
 interface DeviceClockOptions {
   /**
-   * Measures on the device how long the operations of the world's groups make the passes wait: `DeviceWaits`.
+   * Measures on the device how long the operations of the world's groups make the passes wait (see
+   * `DeviceWaits`).
    */
   readonly waits: { measure(task: () => void): LateTimes };
 }
 
 /**
- * The clock of a rank whose GPU waits for communication while the host continues. Between two reports, the
- * clock measures the passes of one step with device marks, and reads the marks after the step.
+ * The clock of a rank whose GPU waits for communication while the host continues. Between two reports, it
+ * measures the passes of one step with device marks, and reads the marks after the step.
  */
 export class DeviceClock implements RankClock {
   readonly #waits: DeviceClockOptions['waits'];

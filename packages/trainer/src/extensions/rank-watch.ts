@@ -12,11 +12,13 @@ export interface RankWatchOptions extends SlowRankFinderOptions {
   readonly clock: RankClock;
   /** Returns the peak bytes of tensors on this rank. */
   readonly peakBytes: () => number;
-  /** The report interval in steps. A report follows every step whose number is a multiple of the interval. */
+  /**
+   * The report interval, in steps. A report follows every step whose number is a multiple of the interval.
+   */
   readonly interval: number;
   /**
-   * The minimum time between two reports, in milliseconds. Short intervals are combined to reach it. Default:
-   * 5 s.
+   * The minimum time between two reports, in milliseconds. If intervals are shorter, several are combined.
+   * Default: 5 s.
    */
   readonly leastReportMs?: number | undefined;
 }
@@ -25,12 +27,12 @@ export interface RankWatchOptions extends SlowRankFinderOptions {
 const numNumbers = 3;
 /**
  * The minimum time between reports, in milliseconds. A report takes less than a thousandth of this time on
- * each rank (bench/rank-watch.ts).
+ * each rank (see tooling/measure/trainer/rank-watch.ts).
  */
 const leastReportMs = 5000;
 
 /**
- * Gathers the computation time of every rank, without its waits for communication, at every interval. If
+ * At every interval, gathers the computation time of every rank, without its waits for communication. If
  * steps are short, a report covers several intervals. All ranks compute the same number of intervals, because
  * they compute it from values that were gathered earlier. The gathering overlaps with the next step. All
  * ranks must call the same methods in the same order.
@@ -72,14 +74,17 @@ export class RankWatch implements TrainerExtension {
     this.#options.clock.pause();
   }
 
-  /** Runs the passes, wrapped by the clock if the clock measures passes (`RankClock.passes`). */
+  /** Runs the passes, wrapped by the clock if the clock has the method `passes`. */
   aroundPasses(iteration: number, passes: () => void): void {
     const { clock } = this.#options;
     if (clock.passes === undefined) passes();
     else clock.passes(iteration, passes);
   }
 
-  /** Records a step. Returns the events of the report that ranks gathered after the previous step, if any. */
+  /**
+   * Records a step. Returns the events of the report, if any, that the ranks gathered after the previous
+   * step.
+   */
   afterStep({ iteration }: Pick<StepMetrics, 'iteration'>): readonly TrainingEvent[] {
     const events = this.#finish();
     this.#numSteps += 1;
@@ -132,7 +137,7 @@ export class RankWatch implements TrainerExtension {
 
   /**
    * Returns the smallest multiple of the interval whose steps take at least the minimum time. All ranks
-   * compute the same result from the same numbers.
+   * compute the same result from the same values.
    */
   #countSteps(stepMs: number): number {
     const { interval } = this.#options;

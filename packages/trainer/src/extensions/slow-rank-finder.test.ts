@@ -52,7 +52,7 @@ describe('ranks that are pipeline stages of their own', () => {
   const all = (factor: number) => stages.map((ms) => factor * ms);
 
   it('are compared with their first intervals, and with how the others have changed', () => {
-    // all ranks take twice as long, as with larger batches, and rank 2 is also slower than the others
+    // all ranks take twice as long, as with larger batches, and rank 2 is also slower than its peers
     const slow = all(2).with(2, 300);
     const events = collectEvents([...first, all(2), slow, slow, slow, slow, all(2)], { groups });
     expect(events.map(({ iteration, fields }) => [iteration, fields.rank, fields.is_slow])).toEqual([
@@ -79,7 +79,8 @@ describe('ranks that are pipeline stages of their own', () => {
 });
 
 it('joins short intervals, in which a rank may be slow by chance', () => {
-  // an interval is 2 steps, and the slowest rank needs 152 ms per step, so four intervals take over a second
+  // an interval is 2 steps, and the slowest rank needs 152 ms per step, so four intervals take more than a
+  // second
   const slow = usual.with(2, 130);
   const often = Array.from({ length: 24 }, (_, n) => (n % 4 === 0 ? slow : usual));
   expect(collectEvents(often, { leastIntervalMs: 1000 })).toEqual([]);

@@ -1,30 +1,31 @@
 import type { TrainingEvent } from '../metrics/training-reports.js';
 
-/** A rank is slow if its time is at least this factor times the expected time. */
+/** A rank is slow if its time is at least this factor times its expected time. */
 const slowFactor = 1.1;
 /**
- * The minimum duration of an interval, in milliseconds. Shorter intervals are joined, so that other programs
- * on the host do not make a rank slow for a moment.
+ * The minimum duration of an interval, in milliseconds. Shorter intervals are joined, so that a rank does not
+ * seem slow because of a short disturbance by other programs on its host.
  */
 const leastIntervalMs = 10_000;
 /**
- * The number of consecutive slow intervals after which a rank is reported as slow. Other programs on the host
- * may cause a single slow interval.
+ * The number of consecutive slow intervals after which a rank is reported as slow. A single slow interval may
+ * be caused by other programs on the host.
  */
 const numIntervals = 3;
-/** The number of intervals at the start. Their median is the reference time of a rank without peers. */
+/** The number of intervals at the start whose median is the reference time of a rank without peers. */
 const numFirst = 3;
 
 export interface SlowRankFinderOptions {
   /**
-   * Groups of ranks that do the same computation: the ranks of one pipeline stage. A rank without peers is
-   * compared with its own first intervals, scaled by the change of the other ranks' times.
+   * Groups of ranks that do the same computation, such as the ranks of one pipeline stage. A rank without
+   * peers is compared with its own first intervals, scaled by how much the times of all ranks have changed
+   * since.
    */
   readonly peers: ReadonlyArray<readonly number[]>;
   /** Names of the hosts by rank. */
   readonly hosts: readonly string[];
   /**
-   * The minimum computation time in a comparison, in milliseconds. Shorter intervals are joined. Default: 10
+   * The minimum computation time for a comparison, in milliseconds. Shorter intervals are joined. Default: 10
    * s.
    */
   readonly leastIntervalMs?: number | undefined;
@@ -49,10 +50,10 @@ interface ComparedRank {
 
 /**
  * Finds ranks that compute longer than expected for several intervals. The expected time of a rank is the
- * median time of its peers. Ranks have no peers if every rank is a separate pipeline stage. The expected time
- * is then the time of the rank's first intervals, multiplied by the median change of all ranks since then. A
- * cause that slows all ranks equally, such as larger batches, makes no rank slow. The finder does not detect
- * a rank without peers that is slow from the start.
+ * median time of its peers. Ranks have no peers if every rank is a separate pipeline stage. In this case, the
+ * expected time is the time of the rank's first intervals, multiplied by the median change of all ranks since
+ * then. A cause that slows all ranks equally, such as larger batches, makes no rank slow. If a rank without
+ * peers is slow from the start, it is not found.
  */
 export class SlowRankFinder {
   readonly #options: SlowRankFinderOptions;
@@ -62,7 +63,7 @@ export class SlowRankFinder {
   readonly #numSlow = new Map<number, number>();
   /** The times of the first intervals, by rank; empty if all ranks have peers. */
   readonly #first: (readonly number[])[] = [];
-  /** The milliseconds of the intervals joined so far, by rank. */
+  /** The total milliseconds of the intervals that have been joined so far, by rank. */
   #joinedMs: readonly number[] = [];
   #joinedSteps = 0;
 
@@ -92,9 +93,9 @@ export class SlowRankFinder {
   }
 
   /**
-   * Compares ranks without peers with their own first intervals. Returns nothing during the first intervals.
-   * Also returns nothing if there is only one rank, because its own slowdown cannot be distinguished from a
-   * change that affects all ranks.
+   * Compares ranks without peers with their own first intervals. Returns an empty list during the first
+   * intervals. Also returns an empty list if there is only one such rank, because its own slowdown cannot be
+   * distinguished from a change that affects all ranks.
    */
   #withoutPeers(computeMs: readonly number[]): readonly ComparedRank[] {
     if (this.#alone.length < 2) return [];

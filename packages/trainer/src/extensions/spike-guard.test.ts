@@ -17,7 +17,7 @@ const step = (iteration: number, change: Partial<MeasuredStep> = {}): MeasuredSt
   ...change,
 });
 
-/** Returns a guard that has seen this number of ordinary steps. */
+/** Returns a guard that has judged `numSteps` ordinary steps. */
 function guardAfter(numSteps: number, change: Partial<SpikeGuardOptions> = {}): SpikeGuard {
   const guard = makeGuard(change);
   for (let iteration = 1; iteration <= numSteps; iteration++) {

@@ -12,13 +12,15 @@ import {
 
 /** The origin of samples. */
 interface SampleSource {
-  /** The prefix of an indexed dataset, or another name for the source in which the documents are numbered. */
+  /**
+   * The prefix of an indexed dataset, or the name of any other source in which the documents are numbered.
+   */
   readonly source: string;
   /** Numbers of the documents, ascending, from 0. */
   readonly documents: readonly number[];
 }
 
-/** The maximum number of documents that a text lists; a record lists all documents. */
+/** The maximum number of documents that a message lists. A record lists all documents. */
 const mostNamed = 8;
 
 /** Formats sources as text: `corpus_text_document: documents 3, 17`. */
@@ -32,17 +34,17 @@ function sourcesText(sources: readonly SampleSource[]): string {
     .join('; ');
 }
 
-/** The state of the guard between steps, stored in checkpoints. */
+/** The state of the guard between steps, which checkpoints store. */
 type SpikeGuardState = {
-  /** The losses of the last steps, the newest last, without values that are not finite. */
+  /** The finite losses of the last steps, the newest last. */
   readonly losses: readonly number[];
   readonly gradientNorms: readonly number[];
   /**
-   * The number of refused updates in the current series of spikes. A series ends when a whole window of steps
-   * passes without a refused update.
+   * The number of rejected updates in the current series of spikes. A series ends when a whole window of
+   * steps passes without a rejected update.
    */
   readonly numRefused: number;
-  /** The number of steps since the last refused spike. */
+  /** The number of steps since the last rejected spike. */
   readonly numSteps: number;
 };
 
@@ -50,7 +52,7 @@ export interface SpikeGuardOptions {
   /** The action that follows a spike. */
   readonly policy: 'ignore' | 'report' | 'skip' | 'roll-back';
   /**
-   * The number of previous steps that a step is compared with. Until the window is full, no step is a spike.
+   * The number of previous steps with which a step is compared. Until the window is full, no step is a spike.
    */
   readonly window: number;
   /**
@@ -72,7 +74,7 @@ export interface SpikeGuardOptions {
   readonly listSources?: ((step: MeasuredStep) => readonly SampleSource[]) | undefined;
 }
 
-/** A value of a step that is not finite, or is far above the recent values of the same quantity. */
+/** A value of a step that is not finite, or that is far above the quantity's recent values. */
 interface Excess {
   readonly quantity: 'loss' | 'gradient norm';
   readonly value: number;
@@ -84,14 +86,15 @@ interface Excess {
 /**
  * The spread is at least `leastSpreads` times the median, and the factor is multiplied by `shareOfFactor`.
  * Both constants were measured on healthy runs (docs/studies/loss-spikes.md): losses stay close to their
- * distribution, but single gradient norms can be many times larger than usual without an effect on the loss.
+ * distribution, but individual gradient norms can be many times larger than usual without an effect on the
+ * loss.
  */
 const leastSpreads = { loss: 0.005, 'gradient norm': 0.1 } as const;
 const shareOfFactor = { loss: 1, 'gradient norm': 4 } as const;
 
 /**
  * The number of consecutive steps with a high loss or gradient norm after which a lower limit applies. A rare
- * sample affects only a single step, so a longer series has another cause.
+ * sample affects only a single step, so a longer series must have a different cause.
  */
 const numLasting = 3;
 const lessIfLasting = 4;
@@ -99,7 +102,7 @@ const lessIfLasting = 4;
 const decisionWords = { update: 'reported', skip: 'skipped', 'roll-back': 'not taken' } as const;
 
 /**
- * Detects steps whose loss or gradient norm is far above its recent values, and refuses their updates if the
+ * Detects steps whose loss or gradient norm is far above its recent values, and rejects their updates if the
  * policy requires it. The values of spikes are also recorded as recent values. Therefore a high level that
  * lasts for half a window is no longer a spike.
  */
@@ -117,7 +120,7 @@ export class SpikeGuard implements TrainerExtension {
     this.#gradientNorms = this.#recent([], 'gradient norm');
   }
 
-  /** True if the guard may refuse an update. */
+  /** True if the guard may reject an update. */
   get decides(): boolean {
     const { policy, gradientNormSkipThreshold } = this.#options;
     return policy === 'skip' || policy === 'roll-back' || gradientNormSkipThreshold !== undefined;
@@ -148,7 +151,7 @@ export class SpikeGuard implements TrainerExtension {
     });
   }
 
-  /** @throws TrainingError `MTL_LOSS_SPIKE` if a series has more refused spikes than the limit */
+  /** @throws TrainingError `MTL_LOSS_SPIKE` if a series has more rejected spikes than the limit */
   judge(step: MeasuredStep): StepVerdict {
     const excesses = this.excesses(step);
     const isAboveThreshold = this.#isAboveThreshold(step);
@@ -169,8 +172,8 @@ export class SpikeGuard implements TrainerExtension {
   }
 
   /**
-   * Returns the quantities of a step that are far above their values in recent steps, or not finite. Returns
-   * none if the policy ignores spikes.
+   * Returns the quantities of a step that are not finite, or far above their values in recent steps. Returns
+   * an empty list if the policy ignores spikes.
    */
   excesses({ loss, gradientNorm }: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): readonly Excess[] {
     const { policy, factor } = this.#options;
@@ -198,8 +201,8 @@ export class SpikeGuard implements TrainerExtension {
   }
 
   /**
-   * Counts refused spikes. The count restarts if more steps than a window have passed since the last refused
-   * spike.
+   * Counts rejected spikes. The count restarts if more steps than a window have passed since the last
+   * rejected spike.
    */
   #count(isRefused: boolean): void {
     this.#numSteps += 1;
@@ -282,14 +285,14 @@ function isState(value: unknown): value is SpikeGuardState {
 const shown = (value: number): string => String(Number(value.toPrecision(6)));
 
 /**
- * Factor that converts a median absolute deviation to the standard deviation of a normal distribution: 1
- * divided by the 75 % quantile of the standard normal distribution.
+ * The factor that converts a median absolute deviation to the standard deviation of a normal distribution. It
+ * is 1 divided by the 75 % quantile of the standard normal distribution.
  */
 const deviationsOfMedian = 1.4826;
 /** The distribution of recent values. */
 interface RecentDistribution {
   readonly median: number;
-  /** An estimate of the spread, which equals the standard deviation for a normal distribution. */
+  /** An estimate of the spread, which for a normal distribution is equal to the standard deviation. */
   readonly spread: number;
 }
 
@@ -297,8 +300,8 @@ interface RecentValuesOptions {
   /** The number of recent values that are kept. */
   readonly window: number;
   /**
-   * The minimum spread, as a share of the median. The median absolute deviation of almost constant values is
-   * close to 0, so without a minimum any change would count as a spike.
+   * The minimum spread, as a fraction of the median. The median absolute deviation of almost constant values
+   * is close to 0, so without a minimum, any change would count as a spike.
    */
   readonly leastSpread: number;
   /** Earlier values, the newest last. Default: none. */

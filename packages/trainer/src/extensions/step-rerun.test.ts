@@ -8,7 +8,9 @@ const computed = (value: number): ComputedStep => ({
   own: [value, -value],
 });
 
-/** Checks a step on rank 0 of two. The step's computations have these results, and rank 1 reports a match. */
+/**
+ * Checks a step on rank 0 of two. The step's computations have the given results, and rank 1 reports a match.
+ */
 async function check(
   results: readonly ComputedStep[],
   options: { mode?: 'validate_results' | 'report_stats'; isSuspicious?: boolean } = {},

@@ -7,7 +7,7 @@ import type { ComputedStep, RerunRequest, TrainerExtension } from './trainer-ext
 export interface StepRerunOptions {
   /** `validate_results` computes suspicious steps again; `report_stats` computes all steps again. */
   readonly mode: 'validate_results' | 'report_stats';
-  /** Names of the hosts by rank, for reports. */
+  /** The host names by rank, for reports. */
   readonly hosts: readonly string[];
   /** The name of the total loss in records. Default: `lm_loss`. */
   readonly nameOfTotal?: NameOfTotal | undefined;
@@ -16,14 +16,14 @@ export interface StepRerunOptions {
 /** A comparison of two computations. */
 interface Comparison {
   readonly isSame: boolean;
-  /** Ranks with different own results; empty if only results of collectives differ. */
+  /** The ranks whose own results differ. Empty if only results of collectives differ. */
   readonly ranks: readonly number[];
 }
 
 /**
- * Computes steps again to tell a hardware fault from a data problem. Random numbers come from a counter-based
- * generator, so a step without a fault has the same bits each time. Every rank has its own instance of this
- * class.
+ * Computes steps again to distinguish a hardware fault from a problem in the data. Random numbers come from a
+ * counter-based generator, so a step without a fault has the same bits each time. Every rank has its own
+ * instance of this class.
  */
 export class StepRerun implements TrainerExtension {
   readonly name = 'rerun';
@@ -98,7 +98,9 @@ export class StepRerun implements TrainerExtension {
 const compareOwn = (one: ComputedStep, other: ComputedStep): boolean =>
   one.own.length === other.own.length && one.own.every((value, index) => Object.is(value, other.own[index]));
 
-/** Compares the results of two computations bit by bit, on all ranks. Every rank gets the same answer. */
+/**
+ * Compares the results of two computations bit by bit, on all ranks. The result is the same on every rank.
+ */
 function compare(one: ComputedStep, other: ComputedStep, ranks: Pick<Ranks, 'ofEveryRank'>): Comparison {
   const isShared = Object.is(one.loss, other.loss) && Object.is(one.gradientNorm, other.gradientNorm);
   const code = (compareOwn(one, other) ? 0 : 2) + (isShared ? 0 : 1);

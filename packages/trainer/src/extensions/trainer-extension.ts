@@ -7,9 +7,9 @@ import type { Ranks } from '../steps/ranks.js';
 /** The results of a step after its gradients have been computed. All ranks have the same results. */
 export interface MeasuredStep {
   readonly iteration: number;
-  /** The total of the losses, in nats; not finite if any loss is not finite. */
+  /** The total loss, in nats. Not finite if any loss is not finite. */
   readonly loss: number;
-  /** The gradient norm, unscaled, before clipping; not finite if any gradient is not finite. */
+  /** The gradient norm, unscaled, before clipping. Not finite if any gradient is not finite. */
   readonly gradientNorm: number;
   /** The number of samples consumed before the step. */
   readonly consumedSamples: number;
@@ -24,15 +24,15 @@ export interface StepVerdict {
    * - `update`: the optimizer step is applied
    * - `skip`: the optimizer step is not applied
    * - `roll-back`: the optimizer step is not applied, and training continues from the newest checkpoint with
-   *   the samples that follow
+   *   the next samples
    */
   readonly action: 'update' | 'skip' | 'roll-back';
   readonly events: readonly TrainingEvent[];
 }
 
-/** The results of one computation of a step; a step may be computed several times. */
+/** The results of computing a step once. A step may be computed several times. */
 export interface ComputedStep {
-  /** The total of the losses, equal on all ranks. */
+  /** The total loss, which is the same on all ranks. */
   readonly loss: number;
   readonly gradientNorm: number;
   /** The results of this rank before any collective: its losses, and the sum of squares of its gradients. */
@@ -44,7 +44,7 @@ export interface RerunRequest<Step extends ComputedStep> {
   readonly first: Step;
   /** True if an extension finds that the loss or gradient norm is out of bounds or not finite. */
   readonly isSuspicious: boolean;
-  /** Computes the step again and replaces the previous results. All ranks must call it. */
+  /** Computes the step again and replaces the previous results. All ranks must call this function. */
   readonly again: () => Promise<Step>;
   readonly ranks: Pick<Ranks, 'ofEveryRank'>;
 }
@@ -53,15 +53,15 @@ export interface RerunRequest<Step extends ComputedStep> {
 export interface StepSpan {
   /**
    * `reduce`: the gradients are reduced. `optimizer`: the gradient norm and the update are computed, and the
-   * host waits for the numbers of the step.
+   * host waits for the step's metrics.
    */
   readonly kind: 'reduce' | 'optimizer';
 }
 
 /**
- * An extension of the training loop. It observes each step, may influence its update, and may have a state.
- * All methods are called on all ranks, in the order of the trainer's `extensions`, and must make the same
- * decisions on all ranks.
+ * An extension of the training loop. It observes each step, may influence the step's update, and may have a
+ * state. All methods are called on all ranks, in the order of the trainer's `extensions`, and must make the
+ * same decisions on all ranks.
  */
 export interface TrainerExtension {
   /** The name under which checkpoints store the state. Each extension of a trainer has a different name. */
@@ -77,8 +77,8 @@ export interface TrainerExtension {
 
   /**
    * True if the extension decides about updates. In each step, the loop then waits for the losses and the
-   * gradient norm before the update, and calls `repeat` and `judge` before the update. Otherwise, the loop
-   * calls `judge` after the update.
+   * gradient norm before the update, and calls `repeat` and `judge` before it. Otherwise, the loop calls
+   * `judge` after the update.
    */
   readonly decides?: boolean | undefined;
   /**
@@ -87,23 +87,29 @@ export interface TrainerExtension {
    */
   readonly waits?: boolean | undefined;
 
-  /** This function is called before any work of a step is enqueued. */
+  /** Called before any work of a step is enqueued. */
   beforeStep?(iteration: number): void;
-  /** Wraps the passes of a step: must call `passes`, which enqueue forward and backward, exactly once. */
+  /**
+   * Wraps the passes of a step. Must call `passes`, which enqueues the forward and backward passes, exactly
+   * once.
+   */
   aroundPasses?(iteration: number, passes: () => void): void;
   /**
-   * This function is called after the gradients are reduced and before the optimizer uses them. The extension
-   * may read the gradients.
+   * Called after the gradients are reduced and before the optimizer uses them. The extension may read the
+   * gradients.
    */
   onGradients?(optimizer: ModelOptimizer, iteration: number): void | Promise<void>;
-  /** Wraps a phase of a step. The method must call `body` exactly once and return the result of `body`. */
+  /** Wraps a phase of a step. Must call `body` exactly once and return its result. */
   span?<Result>(part: StepSpan, body: () => Result): Result;
   /**
-   * Returns true if a step should be computed again because its results are out of bounds or not finite. The
-   * method must not record the step.
+   * Returns true if a step should be computed again because its results are out of bounds or not finite. Must
+   * not record the step.
    */
   isSuspicious?(step: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): boolean;
-  /** Returns the results with which the step continues. The extension may compute the step again first. */
+  /**
+   * Returns the results with which the step continues. The extension may compute the step again before it
+   * returns.
+   */
   repeat?<Step extends ComputedStep>(
     request: RerunRequest<Step>,
   ): Promise<{ readonly step: Step; readonly events: readonly TrainingEvent[] }>;
@@ -115,26 +121,21 @@ export interface TrainerExtension {
    */
   judge?(step: MeasuredStep): StepVerdict;
 
-  /**
-   * This function is called after a step, before its metrics are reported; returned events are added to the
-   * metrics.
-   */
+  /** Called after a step, before its metrics are reported. Returned events are added to the metrics. */
   afterStep?(metrics: StepMetrics): readonly TrainingEvent[];
-  /** This function is called after an evaluation of a run (`trainingSteps`). */
+  /** Called after an evaluation in a run (see `trainingSteps`). */
   afterEvaluation?(evaluated: EvaluatedStep): void;
-  /**
-   * The loop calls this method before the first step, and after work between steps, such as an evaluation.
-   */
+  /** Called before the first step, and after work between steps, such as an evaluation. */
   resume?(): void;
-  /** The loop calls this method before work between steps, such as an evaluation. */
+  /** Called before work between steps, such as an evaluation. */
   pause?(): void;
-  /** This function is called after the last step; returns the remaining events. */
+  /** Called after the last step. Returns the remaining events. */
   end?(iteration: number): readonly TrainingEvent[];
-  /** The reason why the run must end after a step or an evaluation; undefined while the run continues. */
+  /** The reason why the run must end after this step or evaluation; undefined while the run continues. */
   readonly endsRun?: string | undefined;
 }
 
-/** Returns the error of an extension whose stored state is not valid. */
+/** Returns the error for an extension whose stored state is not valid. */
 export function makeStateError(name: string, path: string): CheckpointError {
   return new CheckpointError(
     'MTL_CHECKPOINT_STATE',
@@ -143,6 +144,6 @@ export function makeStateError(name: string, path: string): CheckpointError {
   );
 }
 
-/** Returns true if a value from a file is an integer ≥ 0. */
+/** Returns true if `value`, which comes from a file, is an integer ≥ 0. */
 export const isCount = (value: unknown): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 0;

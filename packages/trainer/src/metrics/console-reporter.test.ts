@@ -130,7 +130,7 @@ describe('ConsoleReporter', () => {
   it('prints each of several losses on held-out data', () => {
     const otherLosses = { sop_loss: 0.5, total_loss: 2.5 };
     const result = { iteration: 5, loss: 2, otherLosses, tokenLosses: ['lm_loss'] };
-    // perplexity is e^loss of a mean over tokens; sums and sample losses have none
+    // the perplexity is e^loss for a mean over tokens; sums and losses of samples have no perplexity
     expect(formatValidationLine(result)).toBe(
       ' validation loss at iteration 5 | lm loss value: 2.000000E+00' +
         ' | lm loss PPL: 7.389056E+00 | sop loss value: 5.000000E-01 | total loss value: 2.500000E+00 |',
@@ -146,7 +146,7 @@ describe('ConsoleReporter', () => {
     expect(stream.text()).toContain('lm loss: 3.000000E+00 |');
     expect(stream.text()).toContain('number of skipped iterations:   1 |');
     expect(stream.text()).toContain('elapsed time per iteration (ms): 2000.0 |');
-    // 100 + 100 + 100 tokens in 6 seconds, not the mean of 100, 100 and 25.
+    // 300 tokens in 6 seconds are 50 tokens/s, not the mean of 100, 100 and 25
     expect(stream.text()).toContain('tokens/s: 50 |');
   });
 

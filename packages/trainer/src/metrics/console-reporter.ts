@@ -15,12 +15,12 @@ interface IntervalMetrics {
   readonly trainIterations: number;
   readonly consumedSamples: number;
   readonly globalBatchSize: number;
-  /** The mean time of a step of the interval, in milliseconds. */
+  /** The mean time of a step in the interval, in milliseconds. */
   readonly stepMs: number;
   readonly learningRate: number;
   /** Present as in `StepMetrics`. */
   readonly decoupledLearningRate?: number | undefined;
-  /** The losses by printed name, each a mean over the steps that were not skipped. */
+  /** The losses, by printed name. Each is a mean over the steps that were not skipped. */
   readonly losses: Readonly<Record<string, number>>;
   readonly lossScale: number;
   readonly gradNorm: number;
@@ -31,8 +31,8 @@ interface IntervalMetrics {
 }
 
 /**
- * Formats a step as a line of at most 80 columns for a reader: `iteration 50/1000 | lm loss 6.7371 | grad
- * norm 0.900 | 137 ms | 14,895 tokens/s`. The other format (`formatStepLine`) is Megatron-LM's, for scripts.
+ * Formats a step as a line of at most 80 columns for people: `iteration 50/1000 | lm loss 6.7371 | grad norm
+ * 0.900 | 137 ms | 14,895 tokens/s`. Scripts read Megatron-LM's format instead (see `formatStepLine`).
  */
 function formatShortStepLine(metrics: IntervalMetrics): string {
   const { iteration, trainIterations, losses, gradNorm, stepMs, tokensPerSecond, numSkipped } = metrics;
@@ -48,8 +48,8 @@ function formatShortStepLine(metrics: IntervalMetrics): string {
 }
 
 /**
- * Formats an evaluation for people: `validation at iteration 100 | lm loss 5.2311 | perplexity 187.00`. A
- * loss with a perplexity is followed by the perplexity.
+ * Formats an evaluation for people: `validation at iteration 100 | lm loss 5.2311 | perplexity 187.00`. If a
+ * loss has a perplexity, it follows the loss.
  */
 function formatShortValidationLine(result: ValidationLoss): string {
   const parts = validationMetrics(result).flatMap(({ key, value, perplexity }) => [
@@ -60,7 +60,7 @@ function formatShortValidationLine(result: ValidationLoss): string {
 }
 
 /**
- * Formats a step with the names, order and digits of Megatron-LM's log, so that existing scripts can read it.
+ * Formats a step with the names, order and digits in Megatron-LM's log, so that existing scripts can read it.
  */
 export function formatStepLine(metrics: IntervalMetrics): string {
   const { decoupledLearningRate: decoupled } = metrics;
@@ -83,7 +83,7 @@ export function formatStepLine(metrics: IntervalMetrics): string {
 }
 
 /**
- * Formats an evaluation as Megatron-LM does. The text of each loss is `validation loss at iteration 100 | lm
+ * Formats an evaluation as Megatron-LM does. For one loss, the line is `validation loss at iteration 100 | lm
  * loss value: 4.1E+00 | lm loss PPL: 6.0E+01 |`, after a space. Only losses over tokens have a perplexity.
  */
 export function formatValidationLine(result: ValidationLoss): string {
@@ -106,7 +106,8 @@ interface ProgressBarState {
 }
 
 /**
- * Formats a line of at most `width` columns: a bar, the steps, the losses, the speed and the remaining time.
+ * Formats a line of at most `width` columns, with a bar, the steps, the losses, the speed and the remaining
+ * time.
  */
 export function formatProgressBar(state: ProgressBarState, width: number): string {
   const share = Math.min(1, state.iteration / state.trainIterations);
@@ -138,7 +139,9 @@ function pad(value: number, width: number): string {
   return String(value).padStart(width);
 }
 
-/** The interface of a stream that the reporter needs, for example `process.stdout`. */
+/**
+ * The part of a stream's interface that the reporter needs. An example of such a stream is `process.stdout`.
+ */
 export type ConsoleStream = TerminalStream;
 
 interface ConsoleReporterOptions {
@@ -147,16 +150,16 @@ interface ConsoleReporterOptions {
   /** Steps per line (--log-interval). */
   readonly logInterval: number;
   /**
-   * True to print the lines also on a terminal, above the progress line. Default: a terminal shows only the
+   * True to print lines even on a terminal, above the progress line. Default: a terminal shows only the
    * progress line.
    */
   readonly isVerbose?: boolean;
   /**
-   * True to print short lines for a reader, unless `isVerbose` is true. Default: Megatron-LM's lines, for
+   * True to print short lines for people, unless `isVerbose` is true. Default: Megatron-LM's lines, for
    * scripts.
    */
   readonly areLinesShort?: boolean;
-  /** Other streams to the same terminal. Default: none. */
+  /** Further streams to the same terminal. Default: none. */
   readonly others?: readonly ConsoleStream[];
   /**
    * True to print without colours. Default: true if the environment variable NO_COLOR is not empty
@@ -167,14 +170,16 @@ interface ConsoleReporterOptions {
   readonly now?: () => number;
 }
 
-/** The minimum time between redraws, in milliseconds; faster redraws cost time without a visible effect. */
+/**
+ * The minimum time between redraws, in milliseconds. Faster redraws would cost time without a visible effect.
+ */
 const redrawIntervalMs = 100;
-/** The weight of the newest step in the moving average of step times, which gives the remaining time. */
+/** The weight of the newest step in the moving average of step times, which determines the remaining time. */
 const newestWeight = 0.05;
 
 /**
- * Reports training on a stream. On a terminal it draws one progress line below all other output. On other
- * streams it prints a line every `logInterval` steps and for every evaluation.
+ * Reports training on a stream. On a terminal, draws a progress line below all other output. On any other
+ * stream, prints a line every `logInterval` steps and for every evaluation.
  */
 export class ConsoleReporter implements MetricsSink {
   readonly #options: ConsoleReporterOptions;
@@ -224,7 +229,7 @@ export class ConsoleReporter implements MetricsSink {
     if (text !== undefined) this.message(this.#style('yellow', ` ${text}`));
   }
 
-  /** Prints a line of any kind; on a terminal above the progress line. */
+  /** Prints a message of any kind. On a terminal, it appears above the progress line. */
   message(text: string): void {
     this.#options.stream.write(`${text}\n`);
   }
@@ -268,8 +273,8 @@ export class ConsoleReporter implements MetricsSink {
 }
 
 /**
- * Computes means over an interval. As in Megatron-LM, a skipped step counts in the mean time but not in the
- * mean losses.
+ * Computes the means over an interval. As in Megatron-LM, a skipped step counts in the mean time but not in
+ * the mean losses.
  */
 function summarise(interval: readonly StepMetrics[], trainIterations: number): IntervalMetrics {
   const last = interval.at(-1)!;
@@ -277,7 +282,7 @@ function summarise(interval: readonly StepMetrics[], trainIterations: number): I
   const meanOver = (steps: readonly StepMetrics[], value: (step: StepMetrics) => number): number =>
     steps.reduce((sum, step) => sum + value(step), 0) / steps.length;
   const losses: Record<string, number> = {};
-  // there is no loss if every step was skipped, and Megatron-LM omits it
+  // if every step was skipped, there is no loss, and Megatron-LM omits it
   if (counted.length > 0) {
     losses['lm loss'] = meanOver(counted, (step) => step.loss);
     for (const name of Object.keys(last.otherLosses ?? {})) {
@@ -285,7 +290,7 @@ function summarise(interval: readonly StepMetrics[], trainIterations: number): I
     }
   }
   const stepMs = meanOver(interval, (step) => step.stepMs);
-  // Rates per second are averaged over time, not over steps.
+  // rates per second are averaged over time, not over steps
   const perSecond = (value: (step: StepMetrics) => number): number =>
     meanOver(interval, (step) => value(step) * step.stepMs) / stepMs;
   return {

@@ -1,6 +1,6 @@
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
 
-/** Formats a number of bytes: `512 B`, `11.3 MiB`, `3.2 GiB`. */
+/** Formats a number of bytes, for example `512 B`, `11.3 MiB` or `3.2 GiB`. */
 export function formatBytes(bytes: number): string {
   let value = bytes;
   let unit = 0;
@@ -11,7 +11,7 @@ export function formatBytes(bytes: number): string {
   return `${value.toFixed(unit === 0 ? 0 : 1)} ${units[unit]}`;
 }
 
-/** Formats a duration: `45s`, `3m 05s`, `2h 07m`, `3d 04h`. */
+/** Formats a duration, for example `45s`, `3m 05s`, `2h 07m` or `3d 04h`. */
 export function formatDuration(milliseconds: number): string {
   const seconds = Math.max(0, Math.round(milliseconds / 1000));
   const two = (value: number): string => String(Math.floor(value)).padStart(2, '0');

@@ -26,30 +26,30 @@ import type {
 import { validationMetrics } from './training-reports.js';
 
 interface MetricsJsonlWriterOptions {
-  /** The path of the file. The folder is created if it is missing. */
+  /** The path of the file. Its folder is created if it is missing. */
   readonly path: string;
-  /** The iteration of the checkpoint that training resumes from, or 0 for a training run from the start. */
+  /** The iteration of the checkpoint from which training resumes, or 0 for training from the start. */
   readonly resumeIteration?: number;
-  /** Returns the time that is written in records. Default: the current time. */
+  /** Returns the time to write in a record. Default: the current time. */
   readonly now?: () => Date;
 }
 
 /**
  * Appends JSON objects to a file, one per line: a record for each step, for each evaluation (with type
  * `validation`), and for each event (with the event's type). `time` is the time of writing (ISO 8601, UTC,
- * milliseconds). A number that is not finite (the gradient norm of a skipped step) becomes null, because JSON
- * has no such numbers. All other numbers keep full precision.
+ * milliseconds). A value that is not finite, such as the gradient norm of a skipped step, becomes null,
+ * because JSON cannot represent it. All other values keep full precision.
  *
  * The file always has one record per step and per evaluation, in order. An interrupted run may have written
- * records after its last checkpoint. On a resume, these are dropped: the remaining records are written to a
+ * records after its last checkpoint. A resume drops these records: the remaining records are written to a
  * temporary file, which then replaces the old file. A run from the start renames an older file instead (see
  * `movedAside`).
  */
 export class MetricsJsonlWriter implements MetricsSink {
   readonly path: string;
   /**
-   * The new path of the metrics file of an earlier training run, which was renamed; undefined if there was
-   * none. Callers print the path.
+   * The new path of an earlier training run's metrics file, which was renamed; undefined if there was none.
+   * Callers print the path.
    */
   readonly movedAside: string | undefined;
   /** The number of dropped lines. The resumed training run writes these iterations again. */
@@ -75,8 +75,9 @@ export class MetricsJsonlWriter implements MetricsSink {
   }
 
   /**
-   * @throws ConfigurationError `MTL_METRICS_FILE` when the file cannot be written, or exists and line N is
-   *   not a record of metrics
+   * @throws ConfigurationError `MTL_METRICS_FILE` if the file cannot be written, or if it exists and a line
+   * is not
+   *   a metrics record; the message names the line
    */
   static async open(options: MetricsJsonlWriterOptions): Promise<MetricsJsonlWriter> {
     const { path, resumeIteration = 0, now = () => new Date() } = options;
@@ -89,10 +90,10 @@ export class MetricsJsonlWriter implements MetricsSink {
   }
 
   /**
-   * Appends the record of a step; when the call returns, the record is in the file, not only in a buffer of
+   * Appends the record of a step. When the call returns, the record is in the file, not only in a buffer of
    * this process.
    *
-   * @throws ConfigurationError `MTL_METRICS_FILE` when the file cannot be written
+   * @throws ConfigurationError `MTL_METRICS_FILE` if the file cannot be written
    */
   step(metrics: StepMetrics): void {
     this.#append({ time: this.#now().toISOString(), ...metricsObject(metrics) });
@@ -100,10 +101,10 @@ export class MetricsJsonlWriter implements MetricsSink {
   }
 
   /**
-   * Appends the record of an evaluation. Replaces the last record if it is an evaluation of the same
+   * Appends the record of an evaluation. Replaces the last record if it is an evaluation after the same
    * iteration, because a resumed run with nothing left to train evaluates again.
    *
-   * @throws as `step`
+   * @throws the errors of `step`
    */
   validation(result: ValidationLoss): void {
     const { iteration } = result;
@@ -116,16 +117,16 @@ export class MetricsJsonlWriter implements MetricsSink {
   }
 
   /**
-   * Appends the record of an event; the type of the record is the type of the event.
+   * Appends the record of an event. The record's type is the event's type.
    *
-   * @throws as `step`
+   * @throws the errors of `step`
    */
   event({ type, iteration, fields }: TrainingEvent): void {
     this.#append({ type, time: this.#now().toISOString(), iteration, ...fields });
     this.#lastValidation = undefined;
   }
 
-  /** Makes the lines durable and closes the file; further calls do nothing. */
+  /** Makes the lines durable and closes the file. Further calls do nothing. */
   close(): void {
     if (this.#descriptor === undefined) return;
     fsyncSync(this.#descriptor);
@@ -184,7 +185,7 @@ function notWritable(
   });
 }
 
-/** Returns the record of a step with the documented key names of metrics.jsonl. */
+/** Returns the record of a step, with the key names that are documented for metrics.jsonl. */
 function metricsObject(metrics: StepMetrics): Record<string, unknown> {
   return {
     iteration: metrics.iteration,
@@ -212,7 +213,7 @@ function moveAside(path: string): string {
   return `${path}.${number}`;
 }
 
-/** Rewrites the file with the records of iterations up to `lastIteration`. */
+/** Rewrites the file with only the records of iterations up to `lastIteration`. */
 async function dropLinesBeyond(path: string, lastIteration: number): Promise<FoundFile> {
   const temporary = `${path}.${process.pid}.tmp`;
   const descriptor = openSync(temporary, 'w');
@@ -226,8 +227,8 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
     let lineNumber = 0;
     for await (const line of createInterface({ input: createReadStream(path), crlfDelay: Infinity })) {
       lineNumber += 1;
-      // a killed run can leave an incomplete last line; but if an invalid line is followed by other lines,
-      // the file is not a metrics file
+      // a killed run can leave an incomplete last line; but if lines follow an invalid line, the file is not
+      // a metrics file
       if (torn !== undefined) throw notOurs(path, torn);
       const record = parseRecord(line);
       if (record === undefined) torn = lineNumber;
@@ -264,10 +265,10 @@ interface RecordKey {
   readonly loss: number | undefined;
 }
 
-/** Returns true if an iteration has at most one record of this type. */
+/** Returns true if an iteration has at most one record of the given type. */
 const isOncePerIteration = (type: string): boolean => type === 'step' || type === 'validation';
 
-/** Reads the type, iteration and loss of a record; records of steps have no `type`. */
+/** Reads the type, iteration and loss of a record. Records of steps have no `type`. */
 function parseRecord(line: string): RecordKey | undefined {
   try {
     const record = renamedLosses(JSON.parse(line) as Record<string, unknown>);

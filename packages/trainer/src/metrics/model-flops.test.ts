@@ -11,7 +11,7 @@ const sizes = fc.record({
   vocabSize: size,
 });
 
-/** The GPT of the papers, whose feed-forward layer has width 4 H. */
+/** The GPT in the papers, whose feed-forward layer has width 4 * H. */
 const makeGpt = ({
   numLayers: L,
   hiddenSize: H,
@@ -31,7 +31,7 @@ describe('modelFlops', () => {
       fc.property(sizes, (shape) => {
         const { batchSize: B, sequenceLength: S, numLayers: L, hiddenSize: H, vocabSize: V } = shape;
         const paper = 72 * B * S * L * H ** 2 * (1 + S / (6 * H) + V / (12 * L * H));
-        // Our value is exact below 2^53; the quotients of the paper's form round about ten times.
+        // our value is exact below 2^53; the quotients in the paper's formula round about ten times
         expect(Math.abs(modelFlops(makeGpt(shape)) / paper - 1)).toBeLessThan(1e-14);
       }),
     );
@@ -47,8 +47,8 @@ describe('modelFlops', () => {
     const flops = modelFlops(
       makeGpt({ batchSize, sequenceLength: 2048, numLayers, hiddenSize, vocabSize: 51_200 }),
     );
-    // Table 5: an A100 has 312 TFLOP/s. The paper prints times with three digits and per cents with one
-    // decimal.
+    // Table 5: an A100 has 312 TFLOP/s. The paper prints times with three digits and percentages with one
+    // decimal
     expect(Math.abs((100 * flops) / (seconds * gpus * 312e12) - utilisation)).toBeLessThan(0.25);
   });
 
@@ -60,7 +60,7 @@ describe('modelFlops', () => {
         ) as [number, number];
         const { batchSize: B, sequenceLength: S, numLayers: L, hiddenSize: H } = shape;
         const half = 6 * B * S * L * S * H;
-        // Exact below 2^53, a rounding of the larger terms above.
+        // the values are exact below 2^53; above that, the larger terms are rounded
         expect(Math.abs(full - causal - half)).toBeLessThanOrEqual(full * 2 ** -50);
       }),
     );

@@ -1,24 +1,30 @@
 /**
  * The sizes that determine the FLOPs of a transformer. The model's blocks compute their own contributions
- * (`MatmulCost` of @mtl/models).
+ * (see `MatmulCost` in @mtl/models).
  */
 export interface ModelFlopsShape {
   /** B: the number of samples in an iteration. */
   readonly batchSize: number;
   /** S: tokens per sample. */
   readonly sequenceLength: number;
-  /** W: the number of weight elements, over all layers, that each token is multiplied by. */
+  /** W: the number of weight elements, over all layers, by which each token is multiplied. */
   readonly weights: number;
   /**
-   * The number of weight elements of all layers of a mixture of experts, including experts that a token does
+   * The number of all layers' weight elements in a mixture of experts, including experts that a token does
    * not use. Default: every token uses all experts.
    */
   readonly heldWeights?: number | undefined;
-  /** P: the number of query features of all layers, heads times head size. */
+  /** P: the number of query features over all layers, which is the number of heads times the head size. */
   readonly attentionFeatures: number;
-  /** V H: elements of the output layer, including padding, because the matmuls compute it. Default: none. */
+  /**
+   * `V * H`: the number of elements in the output layer, including padding, because the matmuls also compute
+   * the padding. Default: none.
+   */
   readonly headWeights?: number;
-  /** Share of the tokens whose logits are computed; for a BERT, the share of masked tokens. Default 1. */
+  /**
+   * The fraction of the tokens whose logits are computed. For a BERT, it is the fraction of masked tokens.
+   * Default: 1.
+   */
   readonly headShare?: number;
   /**
    * A: the number of parameters of low-rank adapters, over all layers, by which each token is multiplied. If
@@ -27,23 +33,25 @@ export interface ModelFlopsShape {
    */
   readonly numAdapterParameters?: number | undefined;
   /**
-   * `full` counts all S x S attention scores, as Narayanan 2021 does; `causal` counts only the half that a
-   * causal mask does not hide, as recent versions of Megatron-LM do. Values of the two kinds cannot be
+   * `full` counts all `S * S` attention scores, as Narayanan 2021 does. `causal` counts only the half that a
+   * causal mask does not hide, as recent versions of Megatron-LM do. Results of the two kinds cannot be
    * compared.
    */
   readonly attention?: 'full' | 'causal';
 }
 
 /**
- * Returns the floating-point operations of one iteration, forward and backward, without recomputation
+ * Returns the number of floating-point operations of one iteration, forward and backward, without
+ * recomputation
  * (Narayanan 2021, appendix; Korthikanti 2022, appendix A). Only matmuls count. In the forward pass, each
  * weight costs two operations per token. Each pair of a query feature and an attended position costs four.
  * Backward costs twice as much as forward. The sum is
  *
- *   B S (6 W + 12 S P + 6 V H),
+ *   B S (6 W + 12 S P + 6 V H).
  *
- * which for the blocks of GPT-2 is the papers' 72 B S L H^2 (1 + S/6H + V/12LH). Causal attention halves 12 S
- * P.
+ * For the blocks of GPT-2, this sum equals the papers' 72 B S L H^2 (1 + S/6H + V/12LH). Causal attention
+ * halves
+ * the term 12 S P.
  *
  * If only adapters are trained, weights have no gradients. The matmuls of weights then cost twice the forward
  * pass instead of three times, and the matmuls of adapters cost 6 A per token. This count includes the
@@ -59,8 +67,8 @@ export function modelFlops(shape: ModelFlopsShape): number {
 }
 
 /**
- * Returns the FLOPs for each token and weight. The forward pass, the gradient of the input, and the gradient
- * of a trained weight take two FLOPs each.
+ * Returns the FLOPs per token and weight. The forward pass, the gradient of the input, and the gradient of a
+ * trained weight take two FLOPs each.
  */
 const flopsPerWeight = ({ numAdapterParameters }: ModelFlopsShape): 4 | 6 =>
   numAdapterParameters === undefined ? 6 : 4;
@@ -69,7 +77,7 @@ const flopsPerWeight = ({ numAdapterParameters }: ModelFlopsShape): 4 | 6 =>
 const flopsPerScore = ({ attention }: ModelFlopsShape): 6 | 12 => (attention === 'causal' ? 6 : 12);
 
 /**
- * Returns a line for summaries that describes the operations counted by `modelFlops`. A TFLOP/s value has no
+ * Returns a line for summaries that describes which operations `modelFlops` counts. A TFLOP/s value has no
  * meaning without this description.
  */
 export function modelFlopsText(shape: ModelFlopsShape): string {

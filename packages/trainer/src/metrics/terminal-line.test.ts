@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { TerminalLine } from './terminal-line.js';
 
-/** A terminal that displays written text as terminals do: wrapping, overwriting, erasing. */
+/** A terminal that displays written text as real terminals do: it wraps, overwrites and erases. */
 class Screen extends EventEmitter {
   readonly isTTY = true;
   #rows: string[] = [''];
@@ -26,7 +26,7 @@ class Screen extends EventEmitter {
     return this.#rows.slice(0, this.#rows.findLastIndex((row) => row !== '') + 1);
   }
 
-  /** Wraps as terminals do that keep the text of a row together. */
+  /** Changes the width. The current row wraps, as in terminals that keep the text of a row together. */
   resize(columns: number): void {
     const text = this.#rows[this.#row]!;
     const parts = text.match(new RegExp(`.{1,${columns}}`, 'g')) ?? [''];
@@ -76,7 +76,7 @@ describe('TerminalLine', () => {
 
   it('has what others print appear above it, whole', () => {
     const stream = new Screen(20);
-    // `error` is standard error of the same terminal.
+    // `error` is the standard error stream of the same terminal
     const error = { isTTY: true, write: (text: string) => Screen.prototype.write.call(stream, text) };
     const line = new TerminalLine({ stream, others: [error] });
     line.show('step 1');

@@ -1,4 +1,6 @@
-/** The interface of a stream that TerminalLine needs, for example `process.stdout`. */
+/**
+ * The part of a stream's interface that TerminalLine needs. An example of such a stream is `process.stdout`.
+ */
 export interface TerminalStream {
   write(text: string): unknown;
   readonly isTTY?: boolean | undefined;
@@ -9,16 +11,17 @@ export interface TerminalStream {
 
 interface TerminalLineOptions {
   readonly stream: TerminalStream;
-  /** Other streams to the same terminal, such as `process.stderr`. Their output is not overwritten. */
+  /** Further streams to the same terminal, such as `process.stderr`. Their output is not overwritten. */
   readonly others?: readonly TerminalStream[];
 }
 
-/** The assumed number of columns for a terminal that does not report its width. */
+/** The assumed width, in columns, of a terminal that does not report its width. */
 const usualColumns = 80;
 
 /**
- * A line at the bottom of a terminal that is redrawn in place. Output to its stream, or to another stream of
- * the same terminal, appears above the line. The line is removed when the process ends, for whatever reason.
+ * A line at the bottom of a terminal that is redrawn in place. Output to its stream, or to a further stream
+ * of the same terminal, appears above the line. The line is removed when the process ends, for whatever
+ * reason.
  */
 export class TerminalLine {
   readonly #stream: TerminalStream;
@@ -28,7 +31,10 @@ export class TerminalLine {
   #shown: { readonly text: string; readonly style: (text: string) => string } | undefined;
   /** The number of columns that the drawn text occupies; undefined while no text is drawn. */
   #width: number | undefined;
-  /** True after other output without a final line feed. The line is not drawn after an unfinished line. */
+  /**
+   * True if the last foreign output ended without a line feed. The line is not drawn after an unfinished
+   * line.
+   */
   #isMidLine = false;
 
   constructor({ stream, others = [] }: TerminalLineOptions) {
@@ -45,7 +51,7 @@ export class TerminalLine {
     );
   }
 
-  /** Draws a text, cut at the width of the terminal; `style` colours it. */
+  /** Draws `text`, cut to the width of the terminal and coloured by `style`. */
   show(text: string, style: (text: string) => string = (plain) => plain): void {
     this.#shown = { text, style };
     this.#redraw();
@@ -90,7 +96,7 @@ export class TerminalLine {
     this.#width = undefined;
   }
 
-  /** Makes other output to a stream appear above the line, by replacing the stream's `write`. */
+  /** Makes foreign output to `stream` appear above the line, by replacing the stream's `write`. */
   #guard(stream: TerminalStream): void {
     const hadOwn = Object.hasOwn(stream, 'write');
     const write = stream.write;
@@ -105,7 +111,8 @@ export class TerminalLine {
     };
     Object.assign(stream, { write: guarded });
     this.#restore.push(() => {
-      // another TerminalLine may have replaced `write` since then, and its replacement must not be removed
+      // a later TerminalLine may have replaced `write` in the meantime, and its replacement must not be
+      // removed
       if (stream.write !== (guarded as typeof stream.write)) return;
       if (hadOwn) Object.assign(stream, { write });
       else delete (stream as Partial<TerminalStream>).write;

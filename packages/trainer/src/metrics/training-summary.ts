@@ -4,13 +4,13 @@ import type { EvaluatedStep, StepMetrics, SummaryRow, ValidationLoss } from './t
 import { validationMetrics } from './training-reports.js';
 
 interface TrainingSummaryOptions {
-  /** The text of `modelFlopsText`, which describes how the FLOPs of a TFLOP/s value are counted. */
+  /** The result of `modelFlopsText`, which describes how the FLOPs of a TFLOP/s value are counted. */
   readonly flopsFormula: string;
-  /** Evaluations before the run was resumed. Default: none. */
+  /** The evaluations before the run was resumed. Default: none. */
   readonly earlierEvaluations?: readonly EvaluatedStep[];
 }
 
-/** The contents of a summary in addition to the metrics of steps. */
+/** The contents of a summary, in addition to the metrics of the steps. */
 interface SummaryTextOptions {
   readonly checkpointPath?: string | undefined;
   readonly rows?: readonly SummaryRow[];
@@ -125,7 +125,7 @@ function whole(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
-/** Durations of a minute or more are shown without tenths of a second. */
+/** Formats a duration. From a minute on, tenths of a second are not shown. */
 function formatSeconds(seconds: number): string {
   return seconds < 59.95 ? `${seconds.toFixed(1)} s` : formatDuration(seconds * 1000);
 }

@@ -40,7 +40,7 @@ export async function decideStep<Batch>(
 }
 
 /**
- * Runs the passes and returns their results. Afterwards the gradients are reduced, and the parameters are
+ * Runs the passes and returns their results. Afterwards, the gradients are reduced, and the parameters are
  * unchanged.
  */
 async function measure<Batch>(

@@ -10,18 +10,21 @@ import type { StepPasses } from './step-passes.js';
  */
 export class LateStep implements EnqueuedStep {
   /**
-   * The start of a step that began on an idle device: the host's time before the start, in milliseconds, and
-   * a mark on the device.
+   * For a step that began on an idle device, the host's time at the start, in milliseconds, and a mark on the
+   * device; undefined for any other step.
    */
   readonly #begin: { readonly hostMs: number; readonly mark: DeviceMark } | undefined;
   #earlier: LateStep | undefined;
   #reads: readonly PendingRead<'float64'>[] = [];
   #readOutcome: (() => StepOutcome) | undefined;
-  /** The number of users of the end mark: this step, and the next step, which starts at this mark. */
+  /**
+   * The number of holders of the mark at this step's end: this step and, possibly, the next step, which
+   * starts at this mark.
+   */
   #numHolders = 1;
   #isDisposed = false;
 
-  /** Starts the measurement, before any work of the step is enqueued. */
+  /** Starts the measurement, before any of the step's work is enqueued. */
   private constructor(startMs: number, how: LateStepOptions<never>) {
     const { earlier } = how;
     this.#earlier = earlier;
@@ -32,7 +35,7 @@ export class LateStep implements EnqueuedStep {
     }
   }
 
-  /** Enqueues the passes and the update of a step without waiting. */
+  /** Enqueues a step's passes and update without waiting. */
   static async enqueue<Batch>(step: RunningStep<Batch>, how: LateStepOptions<Batch>): Promise<LateStep> {
     const late = new LateStep(step.startMs, how as LateStepOptions<never>);
     try {
@@ -59,7 +62,7 @@ export class LateStep implements EnqueuedStep {
     };
   }
 
-  /** Waits for this step, but not for the next step. */
+  /** Waits until this step has ended, but not for the next step. */
   outcome(): StepOutcome {
     return this.#readOutcome!();
   }

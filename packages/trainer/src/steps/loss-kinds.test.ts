@@ -19,7 +19,7 @@ const kind = (name: string, more: Partial<LossKind<number>> = {}): LossKind<numb
 const order = kind('sop_loss', { per: 'sample' });
 const balance = kind('balance_loss', { per: 'layer', isAuxiliary: true, weight: 0.01 });
 
-/** Returns the reported losses for means 1, 2, 4 of the kinds, in their order. */
+/** Returns the reported losses if the means of the kinds are 1, 2 and 4, in their order. */
 function reported(losses: readonly LossKind<number>[]) {
   checkLossKinds(losses);
   const means = [1, 2, 4].slice(0, losses.length);
@@ -93,7 +93,7 @@ describe('the losses of a training run', () => {
     );
     const summed = (told: ReadonlyArray<readonly number[]>) =>
       told[0]!.map((_, at) => told.reduce((sum, values) => sum + values[at]!, 0));
-    // two micro-batches with 6 and 4 tokens, and losses of 5 and 3
+    // two micro-batches with 6 and 4 tokens, and with losses of 5 and 3 if summed over both ranks
     expect(
       summed(ranks.map((each) => ownCounts([6, 4], { losses, ranks: each, isLastStage: true }))),
     ).toEqual([10, 1 + 1]);

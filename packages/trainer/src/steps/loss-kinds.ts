@@ -8,21 +8,21 @@ import type { ValidationLoss } from '../metrics/training-reports.js';
  */
 export interface LossKind<Batch> {
   /**
-   * The name in metrics.jsonl and in the losses of stages (`StageLoss`). The language model's loss is called
-   * `lm_loss`, and reports show it first.
+   * The name in metrics.jsonl and in the stages' losses (see `StageLoss`). The language model's loss is
+   * called `lm_loss`, and reports show it first.
    */
   readonly name: string;
-  /** The unit of the mean, in the singular: `token`, `sample`, `sentence`. */
+  /** The unit over which the loss is a mean, in the singular: `token`, `sample`, `sentence`. */
   readonly per: string;
-  /** Returns the number of units that count in a micro-batch; called for the last stage of a pipeline. */
+  /** Returns the number of units that count in a micro-batch. Called on a pipeline's last stage. */
   count(batch: Batch): number;
-  /** The weight of the mean in the total. Default 1. Metrics report the mean without the weight. */
+  /** The weight of the mean in the total. Default: 1. Metrics report the mean without the weight. */
   readonly weight?: number | undefined;
   /**
-   * True if the loss only adds gradients, such as a router's load-balancing loss. It is reported under its
+   * True if the loss only adds gradients, as a router's load-balancing loss does. It is reported under its
    * name, but does not count in the reported total. Layers compute an auxiliary loss from whole sequences, so
-   * ranks that share a sequence compute the same value. For other losses, each rank computes the loss of its
-   * own positions. Default: false.
+   * ranks that share a sequence compute the same value. Any other loss is computed by each rank for its own
+   * positions. Default: false.
    */
   readonly isAuxiliary?: boolean | undefined;
 }
@@ -30,12 +30,12 @@ export interface LossKind<Batch> {
 /** The kinds of losses of a training run. */
 export interface LossKinds<Batch> {
   readonly losses: readonly LossKind<Batch>[];
-  /** The names of losses that only absent ranks compute, in a dry run of one rank. */
+  /** The names of losses that only absent ranks compute, in a dry run with a single rank. */
   readonly lossesOfAbsentRanks?: readonly string[] | undefined;
 }
 
 /**
- * Checks that losses can be trained together.
+ * Checks that the losses can be trained together.
  *
  * @throws UsageError `MTL_LOSS_KINDS` for an empty list, two losses with the same name, or a weight that is 0
  *   or not finite
@@ -60,7 +60,7 @@ export function checkLossKinds(losses: ReadonlyArray<LossKind<never>>): void {
 export const chooseWeight = ({ weight = 1 }: Pick<LossKind<never>, 'weight'>): number => weight;
 
 /**
- * Checks and returns the number of counted units of each kind of loss in a global batch.
+ * Checks the number of counted units for each kind of loss in a global batch, and returns these counts.
  *
  * @throws TrainingError `MTL_NO_DATA` if a kind has no counted unit
  */
@@ -79,8 +79,8 @@ export function checkedCounts<Batch>(
 }
 
 /**
- * Returns the loss from which gradients are computed: the weighted sum of the means of all losses that are
- * not auxiliary.
+ * Returns the loss from which gradients are computed: the weighted sum of the means of all losses except
+ * auxiliary losses.
  */
 export function totalLoss(losses: ReadonlyArray<LossKind<never>>, means: readonly number[]): number {
   return losses.reduce(
@@ -90,9 +90,9 @@ export function totalLoss(losses: ReadonlyArray<LossKind<never>>, means: readonl
 }
 
 /**
- * Returns losses under their reported names. `loss` is the loss called `lm_loss`, or the total if `lm_loss`
- * is the only loss or does not exist. Other losses keep their names. If `loss` is not the total, the total is
- * reported as `total_loss`.
+ * Returns the losses under their reported names. `loss` is the loss called `lm_loss`, or the total if
+ * `lm_loss` is the only loss or does not exist. All other losses keep their names. If `loss` is not the
+ * total, the total is reported as `total_loss`.
  *
  * @param means the mean of each kind of loss over the global batch
  */
@@ -114,8 +114,8 @@ export function reportedLosses(
 }
 
 /**
- * Names the losses of an evaluation that have a perplexity. Returns nothing if the only loss has a
- * perplexity, because this is the default.
+ * Returns the names of the losses in an evaluation that have a perplexity. Returns an empty object if the
+ * only loss has a perplexity, because this is the default.
  */
 export function tokenLosses(losses: ReadonlyArray<LossKind<never>>): Pick<ValidationLoss, 'tokenLosses'> {
   const parts = losses.filter(isPart);

@@ -3,13 +3,13 @@ import { batchAxis, layerAxes, reductionAxes, type ShareOfBatch, shareAmongGroup
 import type { ParallelGroups } from '@mtl/optimizer';
 
 interface RanksOptions {
-  /** The process groups of this rank, including the world group; empty for a single process. */
+  /** The process groups of this rank, including the world group. Empty for a single process. */
   readonly groups: ParallelGroups;
 }
 
 /**
- * The ranks of a training run, and collectives of all ranks over numbers of a step. All ranks must call the
- * same methods in the same order. The numbers are always in host memory, because the host produces and uses
+ * The ranks of a training run, with collectives of all ranks over a step's metrics. All ranks must call the
+ * same methods in the same order. The values are always in host memory, because the host produces and uses
  * them, and a collective on the device would wait for all enqueued work.
  */
 export class Ranks {
@@ -28,14 +28,13 @@ export class Ranks {
     return this.#groups.world?.size ?? 1;
   }
 
-  /** The share of every batch that this rank computes. */
+  /** The share of every batch that this rank computes. See `shareAmongGroups`. */
   get shareOfBatch(): ShareOfBatch {
     return shareAmongGroups(this.#groups);
   }
 
   /**
-   * True if this rank is the first rank of the group of ranks that share its sequences (tensor and context
-   * parallelism).
+   * True if this rank is the first of the ranks that share its sequences (tensor and context parallelism).
    */
   get isFirstOfSequence(): boolean {
     return reductionAxes.dense.every((axis) => axis === batchAxis || (this.#groups[axis]?.rank ?? 0) === 0);
@@ -46,7 +45,7 @@ export class Ranks {
     return layerAxes.dense.every((axis) => (this.#groups[axis]?.rank ?? 0) === 0);
   }
 
-  /** Returns the sums of some numbers over all processes. */
+  /** Returns the sums of `values` over all ranks, element by element. */
   sum(values: readonly number[]): readonly number[] {
     const { world } = this.#groups;
     if (world === undefined) return values;
@@ -55,7 +54,7 @@ export class Ranks {
     return tensor.toArray();
   }
 
-  /** Returns the maximum of each number over all processes. */
+  /** Returns the maximum of `values` over all ranks, element by element. */
   maximum(values: readonly number[]): readonly number[] {
     const { world } = this.#groups;
     if (world === undefined) return values;
@@ -64,7 +63,7 @@ export class Ranks {
     return tensor.toArray();
   }
 
-  /** Returns the value of every process, by rank. */
+  /** Returns the `value` of every rank, by rank. */
   ofEveryRank(value: number): readonly number[] {
     const { world } = this.#groups;
     if (world === undefined) return [value];

@@ -4,14 +4,16 @@ import type { StepRates } from '../trainer-options.js';
 
 /** A step that has begun and whose batches have been read. */
 export interface RunningStep<Batch> {
-  /** The time when the host began the step, by `performance.now()`. */
+  /** The time at which the host began the step, in milliseconds, as returned by `performance.now()`. */
   readonly startMs: number;
   readonly iteration: number;
   /** Progress before and after the step. */
   readonly from: TrainingProgress;
   readonly to: TrainingProgress;
   readonly batches: readonly Batch[];
-  /** The number of counted units of each kind of loss in the global batch, not yet checked. */
+  /**
+   * For each kind of loss, the number of counted units in the global batch. The counts are not checked yet.
+   */
   readonly counts: readonly number[];
   readonly globalBatchSize: number;
   readonly lossScale: number;
@@ -25,7 +27,7 @@ export interface StepResults {
   /** The total loss, from which gradients are computed and decisions are made. */
   readonly loss: number;
   readonly gradientNorm: number;
-  /** The largest peak memory of all ranks, in bytes. */
+  /** The largest peak memory over all ranks, in bytes. */
   readonly peakBytes: number;
 }
 
@@ -36,11 +38,11 @@ export interface StepOutcome extends StepResults {
 
 /** An enqueued step. Its outcome is either already known, or becomes known when the device has finished. */
 export interface EnqueuedStep {
-  /** Waits for the results of this step only. */
+  /** Waits until the results of this step are known, but does not wait for later steps. */
   outcome(): StepOutcome;
-  /** Returns the duration of the step in milliseconds; must be called after `outcome`. */
+  /** Returns the duration of the step in milliseconds. Must be called after `outcome`. */
   milliseconds(): number;
-  /** Releases the resources that `outcome` needs, after waiting for the step. A second call does nothing. */
+  /** Waits for the step, and releases the resources that `outcome` needs. A second call does nothing. */
   dispose(): void;
 }
 

@@ -1,7 +1,9 @@
 import { KernelError, MtlError, type MtlErrorOptions, TrainingError, UsageError } from '@mtl/errors';
 import type { TrainingProgress } from '../metrics/training-reports.js';
 
-/** Returns true if the error is about a token id, label or position that a kernel refused as out of range. */
+/**
+ * Returns true if the error is about a token id, label or position that a kernel rejected as out of range.
+ */
 function isWrongIndex(error: unknown): error is MtlError {
   return MtlError.isInstance(error) && error.code === 'MTL_INDEX';
 }
@@ -12,7 +14,8 @@ function makeOptions(cause: MtlError, details: MtlErrorOptions['details'] = {}):
 }
 
 /**
- * Runs `body`. If a kernel refuses an index as out of range, adds to the error `where` the index was read.
+ * Runs `body`. If a kernel rejects an index as out of range, adds `where` to the error, which says where the
+ * index was read.
  */
 export function namingWrongIndices<T>(where: string, body: () => T): T {
   try {
@@ -24,8 +27,8 @@ export function namingWrongIndices<T>(where: string, body: () => T): T {
 }
 
 /**
- * Runs `body` and returns its value. If `body` throws an error about an index out of range, the error is
- * returned, so that it can be sent to all ranks. Other errors are thrown.
+ * Runs `body` and returns its value. If `body` throws an error about an index out of range, returns the
+ * error, so that it can be sent to all ranks. Any other error is thrown.
  */
 export function findingWrongIndices<T>(body: () => T): { readonly value: T } | { readonly wrong: MtlError } {
   try {
@@ -37,8 +40,8 @@ export function findingWrongIndices<T>(body: () => T): { readonly value: T } | {
 }
 
 /**
- * Returns the error that all ranks throw if a rank has read an index out of range. `wrong` is the error on
- * this rank, undefined on other ranks.
+ * Returns the error that all ranks throw if any rank has read an index out of range. `wrong` is the error on
+ * this rank; undefined if a different rank has it.
  */
 export function wrongIndexOfStep(iteration: number, wrong: MtlError | undefined): TrainingError {
   if (wrong === undefined) {
@@ -56,10 +59,10 @@ export function wrongIndexOfStep(iteration: number, wrong: MtlError | undefined)
 }
 
 /**
- * Throws if a step is running: weights and optimizer then differ from the known progress.
+ * Throws if a step is running, because weights and optimizer then differ from the known progress.
  *
- * @param what the subject of the error's sentence, for example `an evaluation`
- * @throws UsageError `MTL_STEP_UNDER_WAY`
+ * @param what the subject of the error's sentence, such as `an evaluation`
+ * @throws UsageError `MTL_STEP_UNDER_WAY` if a step is running
  */
 export function refuseStepUnderWay(
   what: string,

@@ -11,8 +11,8 @@ interface StepLossesOptions<Batch> extends LossKinds<Batch> {
 }
 
 /**
- * The losses that the stages of this rank compute for micro-batches, and other metrics of a step. Each loss
- * is a sum of values times weights, in float64. Losses and metrics stay on the device until a single read
+ * The losses that this rank's stages compute for micro-batches, and further metrics of a step. Each loss is a
+ * sum of values times weights, in float64. Losses and metrics stay on the device until a single read
  * transfers all values. In a dry run, tensors have no values: all metrics are 0, and steps continue as if
  * everything were finite. `collectParts` returns the local sums to all-reduce, and `sumsOfParts` converts the
  * reduced sums.
@@ -22,20 +22,20 @@ export class StepLosses<Batch> {
   readonly #capacity: number;
   readonly #buffers: Tensor[] = [];
   readonly #places: Tensor[] = [];
-  /** The kind, the micro-batch and the index of each loss. The index is its position among all numbers. */
+  /** The kind and the micro-batch of each loss, and its index among all values. */
   readonly #losses: { readonly kind: number; readonly microBatch: number; readonly place: number }[] = [];
 
   constructor(options: StepLossesOptions<Batch>) {
     this.#options = options;
-    // reserves space for a loss of each kind in each micro-batch, and for a gradient norm; further numbers
-    // use another buffer
+    // reserves space for a loss of each kind in each micro-batch, and for a gradient norm; further values use
+    // a further buffer
     this.#capacity = options.numMicroBatches * options.losses.length + 1;
   }
 
   /**
    * Adds a loss that a stage has computed for a micro-batch.
    *
-   * @throws UsageError `MTL_LOSS_KINDS` for a loss that is not in the options
+   * @throws UsageError `MTL_LOSS_KINDS` for a loss that is not among the losses in the options
    */
   add({ name, losses: values, weights }: StageLoss, microBatch: number): void {
     const names = this.#options.losses.map((kind) => kind.name);
@@ -51,8 +51,8 @@ export class StepLosses<Batch> {
   }
 
   /**
-   * Reserves space for another number and returns its tensor, float64 [1]. The tensor belongs to this object.
-   * The caller must write the tensor before `read`.
+   * Reserves space for a further value and returns its tensor, float64 [1]. The tensor belongs to this
+   * object. The caller must write the tensor before `read`.
    */
   next(): Tensor {
     const offset = this.#places.length % this.#capacity;
@@ -65,25 +65,25 @@ export class StepLosses<Batch> {
     return place;
   }
 
-  /** Returns all numbers in the order of their places, after waiting for pending writes. */
+  /** Waits for pending writes, and returns all values in the order in which they were reserved. */
   read(): readonly number[] {
     if (!hasValues(this.#options.device)) return this.#places.map(() => 0);
     return this.#taken((numbers) => numbers.toArray()).flat();
   }
 
   /**
-   * Starts `read` without waiting, on a device with marks (`supportsMarks`). This object may be disposed of
-   * before the read ends.
+   * Starts `read` without waiting, on a device with marks (see `supportsMarks`). This object may be disposed
+   * of before the read ends.
    */
   startRead(): readonly PendingRead<'float64'>[] {
     return this.#taken((numbers) => numbers.startRead<'float64'>());
   }
 
   /**
-   * Returns the sums of this rank's micro-batches in order, for each kind of loss. The list is empty for a
-   * loss that no stage of this rank computes.
+   * For each kind of loss, returns the sums of this rank's micro-batches in order. The list is empty for a
+   * loss that no stage on this rank computes.
    *
-   * @param read all numbers, as `read` returns them
+   * @param read all values, as `read` returns them
    */
   sumsOfMicroBatches(read: readonly number[]): ReadonlyArray<readonly number[]> {
     const { losses, numMicroBatches } = this.#options;
@@ -96,7 +96,7 @@ export class StepLosses<Batch> {
     });
   }
 
-  /** Calls `body` with the used places of each buffer, and returns the results. */
+  /** Calls `body` with the used part of each buffer, and returns the results. */
   #taken<Result>(body: (numbers: Tensor) => Result): Result[] {
     return this.#buffers.map((buffer, index) => {
       const numTaken = Math.min(this.#capacity, this.#places.length - index * this.#capacity);
@@ -110,14 +110,14 @@ export class StepLosses<Batch> {
   }
 }
 
-/** The properties of this rank that determine its contribution to counts and sums of losses. */
+/** The properties of this rank that determine how it contributes to counts and sums of losses. */
 type ShareOfLosses = Pick<Ranks, 'shareOfBatch' | 'isFirstOfStage' | 'isFirstOfSequence'>;
 
 /**
- * Returns this rank's contribution to the counts of each kind of loss in a global batch. The sum over all
- * ranks is the count.
+ * For each kind of loss, returns this rank's contribution to the number of counted units in a global batch.
+ * The sum over all ranks is this number.
  *
- * @param batches micro-batches of this rank, on the host, with whole sequences
+ * @param batches the micro-batches of this rank, on the host, with whole sequences
  * @param options.isLastStage true if this rank has the last stage of the pipeline, which knows the counts
  */
 export function ownCounts<Batch>(
@@ -134,12 +134,12 @@ export function ownCounts<Batch>(
 }
 
 /**
- * Returns the numbers that this rank contributes to `sumsOfParts`, in this order:
- * 1. for each kind of loss, 1 if this rank computes it, else 0
- * 2. for each kind of loss, a number for every micro-batch of the global batch, in the order in which a
+ * Returns the values that this rank contributes to `sumsOfParts`, in this order:
+ * 1. for each kind of loss, 1 if this rank computes it, otherwise 0
+ * 2. for each kind of loss, a value for every micro-batch of the global batch, in the order in which a
  *    single process would read the samples
  *
- * Consecutive micro-batches of the global batch are on consecutive ranks (see the samplers of @mtl/data).
+ * Consecutive micro-batches of the global batch are on consecutive ranks (see the samplers in @mtl/data).
  *
  * @param own for each kind of loss, the sums of this rank's micro-batches; empty for a kind that this rank
  *   does not compute
@@ -167,10 +167,10 @@ export function collectParts(
 }
 
 /**
- * Returns the sum of each kind of loss over all micro-batches, ranks and stages. The sums are added in sample
- * order, so the result does not depend on the assignment of micro-batches to ranks.
+ * For each kind of loss, returns the sum over all micro-batches, ranks and stages. The sums are added in
+ * sample order, so the result does not depend on the assignment of micro-batches to ranks.
  *
- * @param summed the sums of `collectParts` over all ranks
+ * @param summed the sums of the results of `collectParts` over all ranks
  * @throws UsageError `MTL_LOSS_KINDS` for a kind that no stage computes
  */
 export function sumsOfParts<Batch>(

@@ -16,21 +16,22 @@ import {
 import { findingWrongIndices, namingWrongIndices, wrongIndexOfStep } from './step-errors.js';
 import { collectParts, StepLosses, sumsOfParts } from './step-losses.js';
 
-/** The verdict for a step that no extension refuses. */
+/** The verdict for a step that no extension rejects. */
 const accepted: StepVerdict = { action: 'update', events: [] };
 
 /**
- * The numbers of this rank that were read from the device, or an error if the device reports an index out of
+ * The values of this rank that were read from the device, or an error if the device reports an index out of
  * range.
  */
 type ReadNumbers = { readonly value: readonly number[] } | { readonly wrong: MtlError };
 
-/** The results of all ranks without the gradient norm, and this rank's numbers that contributed. */
+/** The results of all ranks except the gradient norm, and the values that this rank contributed. */
 type AgreedNumbers = Omit<StepResults, 'gradientNorm'> & { readonly read: readonly number[] };
 
 /**
- * Runs the passes of a step and combines the results of all ranks. All three ways to run a step use this
- * class: an immediate update, results that are read late, and a decision before the update.
+ * Runs the passes of a step and combines the results of all ranks. Steps run in three ways, which all use
+ * this class: with an immediate update, with results that are read late, and with a decision before the
+ * update.
  */
 export class StepPasses<Batch> {
   readonly options: CompleteTrainerOptions<Batch>;
@@ -43,12 +44,12 @@ export class StepPasses<Batch> {
     this.ranks = of.ranks;
   }
 
-  /** Returns buffers for the losses of some micro-batches and a gradient norm. */
+  /** Returns buffers for the losses of the given micro-batches and a gradient norm. */
   makeLosses(batches: readonly Batch[]): StepLosses<Batch> {
     return new StepLosses({ ...this.options, numMicroBatches: batches.length });
   }
 
-  /** Runs forward and backward. The losses, multiplied by the loss scale, stay on the device. */
+  /** Runs the forward and backward passes. The losses, multiplied by the loss scale, stay on the device. */
   async run(step: RunningStep<Batch>, losses: StepLosses<Batch>): Promise<void> {
     const { iteration } = step;
     namingWrongIndices(`iteration ${iteration}`, () => this.#accumulateGradients(step, losses));
@@ -74,7 +75,7 @@ export class StepPasses<Batch> {
     this.options.optimizer.launchStep({ ...rates, lossScale, gradientNorm: losses.next() });
   }
 
-  /** Returns the outcome of an update that `launch` has enqueued, from the numbers that the update wrote. */
+  /** Returns the outcome of an update that `launch` has enqueued, from the values that the update wrote. */
   readOutcome(
     step: RunningStep<Batch>,
     losses: StepLosses<Batch>,
@@ -88,20 +89,20 @@ export class StepPasses<Batch> {
     return this.options.optimizer.finishStep(read.at(-1)!).gradientNorm;
   }
 
-  /** Reads numbers from the device with `body`, and returns the results that all ranks agree on. */
+  /** Reads values from the device with `body`, and returns the results on which all ranks agree. */
   read(step: RunningStep<Batch>, losses: StepLosses<Batch>, body: () => readonly number[]): AgreedNumbers {
     const read = findingWrongIndices(() => this.extensions.span('optimizer', body));
     return this.#agree(step, losses, { read, peakBytes: memoryStatistics(this.options.device).peakBytes });
   }
 
-  /** Adds the decision of the extensions to the results. */
+  /** Adds the extensions' decision to the results. */
   judged<Results extends StepResults>(step: RunningStep<Batch>, results: Results) {
     return { ...results, verdict: this.#judge(step, results) };
   }
 
   /**
-   * Calls the extensions to decide about the update. The loss scaler handles overflowed gradients as long as
-   * it can lower its scale.
+   * Asks the extensions to decide about the update. As long as the loss scaler can lower its scale, it
+   * handles overflowed gradients instead.
    */
   #judge({ iteration, globalBatchSize, from }: RunningStep<Batch>, results: StepResults): StepVerdict {
     if (this.isForScaler(results)) return accepted;
@@ -118,7 +119,7 @@ export class StepPasses<Batch> {
 
   /**
    * Returns the losses over all ranks, and the highest memory peak. If an index on a device was out of range,
-   * the error is found only here. All ranks then throw, so that no rank saves a checkpoint.
+   * the error is found only here. In this case, all ranks throw, so that no rank saves a checkpoint.
    */
   #agree(
     { iteration, batches, lossScale }: RunningStep<Batch>,
@@ -127,7 +128,7 @@ export class StepPasses<Batch> {
   ): AgreedNumbers {
     const { ranks, options } = this;
     const read = 'value' in own.read ? own.read.value : undefined;
-    // sums are NaN if nothing could be read. All ranks then throw below
+    // sums are NaN if nothing could be read; all ranks then throw below
     const sums = losses.sumsOfMicroBatches(read ?? []);
     const peaks = Array.from({ length: ranks.size }, (_, rank) => (rank === ranks.rank ? own.peakBytes : 0));
     const parts = collectParts(sums, { ...options, ranks, numMicroBatches: batches.length });
@@ -143,8 +144,8 @@ export class StepPasses<Batch> {
   }
 
   /**
-   * Runs forward and backward of this rank's micro-batches. Adds the losses, multiplied by the loss scale, to
-   * `own`.
+   * Runs the forward and backward passes of this rank's micro-batches. Adds the losses, multiplied by the
+   * loss scale, to `own`.
    */
   #accumulateGradients(step: RunningStep<Batch>, own: StepLosses<Batch>): void {
     const { pipeline, optimizer, losses } = this.options;

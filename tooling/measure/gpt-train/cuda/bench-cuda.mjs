@@ -1,20 +1,29 @@
 #!/usr/bin/env node
 /**
  * npm run dev -- bench:cuda: compares the training step on a GPU with PyTorch on the same GPU, model by
- * model: first the losses, then the speed of each side with its best micro-batch. Writes a table in Markdown
- * and all results as JSON after each measurement, so that an interrupted run keeps its results. A failed
- * measurement is recorded, and the others continue. If PyTorch fails, it is tried again without
- * torch.compile, and marked. If losses differ, the table says so, because the speeds then prove nothing. The
- * exit status is 1 if a goal is missed, losses differ or were not compared, or a measurement failed, and 2
- * without PyTorch.
- *   node tooling/measure/gpt-train/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup 3]
+ * model: first the losses, then the speed of each side with its best micro-batch size. After each
+ * measurement,
+ * writes a Markdown table, and all results as JSON, so that an interrupted run keeps its results. A failed
+ * measurement is recorded, and the remaining measurements continue. If PyTorch fails, it is tried again
+ * without
+ * torch.compile, and the result is marked. If losses differ, the table says so, because the speeds then prove
+ * nothing. The exit status is 1 if a goal is missed, if losses differ or were not compared, or if a
+ * measurement
+ * failed, and 2 without PyTorch.
+ *   node tooling/measure/gpt-train/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup
+ *   3]
  *     [--out DIRECTORY] [--device cuda] [--dtype bfloat16] [--no-compile] [--skip-losses]
- *     [--seconds 900]                what one measurement may take
- *     [--profile FILE.json]          what mtl calibrate measured on this GPU: our steps are predicted with it
- *     [--fixed]                      the first micro-batch of each plan alone, to look at something quickly
- *     [--dry-run]                    tiny models; PyTorch on the processor: checks the command, not the GPU. With
- *                                    --device cpu ours, too, where there is neither a GPU nor its emulation
- * MTL_PEER names the script that times PyTorch, and MTL_PEER_PYTHON a Python with torch (default python3).
+ *     [--seconds 900]                the maximum time of one measurement
+ *     [--profile FILE.json]          the profile that mtl calibrate measured on this GPU, to predict our
+ *     steps
+ *     [--fixed]                      only the first micro-batch size of each plan, for a quick look
+ *     [--dry-run]                    tiny models, with PyTorch on the processor: checks the command, not the
+ *     GPU.
+ *                                    With --device cpu, our side also runs on the processor, for machines
+ *                                    with
+ *                                    neither a GPU nor its emulation
+ * MTL_PEER names the script that times PyTorch, and MTL_PEER_PYTHON names a Python with torch (default
+ * python3).
  * Without a script, only our side is timed.
  */
 import { spawnSync } from 'node:child_process';
@@ -80,8 +89,8 @@ const python = process.env.MTL_PEER_PYTHON ?? 'python3';
 const peerDevice = isDryRun ? 'cpu' : device;
 
 /**
- * Returns the facts that PyTorch reports about itself and the GPU; undefined if the comparison program or
- * torch is missing.
+ * Returns the facts that PyTorch reports about its version and the GPU; undefined if the comparison program
+ * or torch is missing.
  */
 function describePeer() {
   if (peerScript === undefined) return undefined;
@@ -99,7 +108,7 @@ function describeOurs() {
     commit: bundled ?? (commit.status === 0 ? commit.stdout.trim() : 'unknown'),
     node: process.version,
     processor: cpus()[0]?.model,
-    // A separate process is used, because a context on the GPU would reduce the memory for the measurements.
+    // a separate process is used, because a context on the GPU would reduce the memory for the measurements
     ...(device === 'cuda'
       ? {
           cuda: runMeasurement({
@@ -112,8 +121,8 @@ function describeOurs() {
 }
 
 const steps = ['--iters', values.iters, '--warmup', values.warmup, '--dtype', dtype];
-// the host makes the initial weights, and does nothing else in a step that takes time; PyTorch also uses all
-// cores
+// our side uses all cores, as PyTorch does; on the host, only making the initial weights takes time, but
+// nothing in a step does
 const threads = String(availableParallelism());
 const measureOurs = (preset) => (microBatch) =>
   runMeasurement({
@@ -159,7 +168,7 @@ function say(result) {
   console.log(`    micro-batch ${result.micro_batch}: ${text}`);
 }
 
-/** Measures, and returns a failure as a result, so that the rest of the table is still measured. */
+/** Runs a measurement. Returns a failure as a result, so that the rest of the table is still measured. */
 function measureOrError(measure, microBatch) {
   try {
     return measure(microBatch);
@@ -169,7 +178,7 @@ function measureOrError(measure, microBatch) {
 }
 
 /**
- * Searches for the best micro-batch of one side of the comparison. After each measurement, `keep` is called
+ * Searches for the best micro-batch size of one side of the comparison. After each measurement, calls `keep`
  * with the results so far.
  */
 function search(name, preset, { measure, keep }) {
@@ -191,7 +200,10 @@ function search(name, preset, { measure, keep }) {
   });
 }
 
-/** Predicts our best step; returns undefined without a profile or a step, or if the planner fails. */
+/**
+ * Predicts the time and the memory of our best step. Returns undefined without a profile or a best step, or
+ * if the planner fails.
+ */
 async function predict(preset, best) {
   if (profile === undefined || best === undefined) return undefined;
   const { micro_batch: microBatch } = best;
@@ -217,7 +229,7 @@ const report = {
   searches: [],
 };
 const { cuda } = report.ours;
-/** The name of the GPU, from the driver. */
+/** The GPU, with the name that the driver reports. */
 const gpu = cuda?.devices[cuda.deviceIndex];
 const peakTflops = gpuDataSheet(gpu?.name)?.peakTflops;
 function save() {

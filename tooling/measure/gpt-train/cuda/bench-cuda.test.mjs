@@ -12,7 +12,10 @@ import { runMeasurement } from './run-measurement.mjs';
 import { largestCommon, searchMicroBatch } from './search-micro-batch.mjs';
 
 const outOfMemory = { out_of_memory: true };
-/** Returns a fake measurement with rates by micro-batch; a micro-batch without a rate runs out of memory. */
+/**
+ * Returns a fake measurement with the given rates by micro-batch size. For a size without a rate, the
+ * measurement runs out of memory.
+ */
 const rates = (byMicroBatch) => (microBatch) =>
   byMicroBatch[microBatch] === undefined
     ? outOfMemory
@@ -76,7 +79,7 @@ describe('the data sheet of a GPU', () => {
 describe('the goals', () => {
   const preset = 'gpt2-1.3b';
   const peakTflops = 989;
-  // the tokens/s at which a run reaches `share` of the GPU's peak FLOPs
+  // returns the tokens/s at which a run reaches the fraction `share` of the GPU's peak FLOPs
   const computeRate = (share) => (share * 989e12) / flopsPerToken(preset).full;
   const run = (more) => ({
     micro_batch: 4,
@@ -142,11 +145,13 @@ describe('the goals', () => {
   });
 
   it('count attention in full and by half', () => {
-    // 24 layers of 2048, sequence 2048, vocabulary 50304: 72 L H^2 + 6 V H + 12 L H S, or 6 L H S
+    // 24 layers with hidden size 2048, sequence length 2048, vocabulary size 50304: 72 L H^2 + 6 V H + 12 L H
+    // S, or 6 L H S
     const rest = 72 * 24 * 2048 ** 2 + 6 * 50304 * 2048;
     expect(flopsPerToken(preset).full).toBe(rest + 12 * 24 * 2048 * 2048);
     expect(flopsPerToken(preset).halved).toBe(rest + 6 * 24 * 2048 * 2048);
-    // a Llama: queries, shared keys and values, projection and gated network, and a head of 128,256
+    // a Llama with queries, shared keys and values, projection, gated feed-forward network, and a head of
+    // 128,256 tokens
     const weights = 16 * (2048 * (2048 + 2 * 512) + 2048 ** 2 + 3 * 2048 * 8192) + 128_256 * 2048;
     expect(flopsPerToken('llama-1.2b').full).toBe(6 * weights + 12 * 16 * 2048 * 2048);
     const { ours } = judge({ preset, ours: side({}), theirs, peakTflops });
@@ -173,7 +178,7 @@ describe('a measurement', () => {
   });
 
   it('ends after its time though it hears no signal that could be heard', () => {
-    // a program that ignores SIGTERM and ends by itself after half a minute
+    // this program ignores SIGTERM and ends after half a minute
     const deaf = "trap '' TERM; i=0; while [ $i -lt 30 ]; do sleep 1; i=$((i + 1)); done";
     const start = performance.now();
     expect(() => runMeasurement({ command: 'sh', args: ['-c', deaf], seconds: 1 })).toThrow('ETIMEDOUT');
@@ -219,7 +224,8 @@ describe('predicted-memory.mjs', () => {
     expect(status).toBe(0);
     const [, , ...rows] = stdout.trim().split('\n');
     expect(rows.map((row) => row.split(' | ')[1])).toEqual(['4', '8', '16', '32']);
-    // parameters of 1.2 billion in two bytes, with 16 bytes each of gradients and optimizer
+    // 1.2 billion parameters with two bytes each, and 16 bytes for each parameter's gradient and optimizer
+    // state
     for (const row of rows) expect(Number(row.split(' | ')[2])).toBeCloseTo((1.213e9 * 18) / 2 ** 30, 0);
   });
 });

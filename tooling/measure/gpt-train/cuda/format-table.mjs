@@ -6,8 +6,8 @@ const percent = (share) => (share === undefined ? '-' : `${number(100 * share, 1
 const mark = (row, name) => (row.checks.find((one) => one.name === name)?.reached ? '' : ' (missed)');
 
 /**
- * Returns the rows of `judge` as a table in Markdown, with an explanation of the columns. `peakTflops`: the
- * value that was passed to `judge`.
+ * Returns the rows that `judge` returned as a Markdown table, with an explanation of the columns.
+ * `peakTflops`: the same value as in the call of `judge`.
  */
 export function formatTable(rows, peakTflops) {
   const header = [

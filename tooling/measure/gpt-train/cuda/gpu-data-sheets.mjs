@@ -1,7 +1,7 @@
 /**
- * Numbers from NVIDIA's data sheets, by the driver's names of GPUs: dense bf16 in TFLOP/s, and memory in
- * TB/s. The first matching name counts. Names of GPUs with less power (PCIe, NVL) are the names of SXM GPUs
- * with an additional word.
+ * Values from NVIDIA's data sheets, by the driver's names of GPUs: dense bf16 in TFLOP/s, and memory
+ * bandwidth in TB/s. The first matching name counts. GPUs with less power (PCIe, NVL) have the name of an SXM
+ * GPU with an additional word.
  */
 const dataSheets = [
   [/H200 NVL/, { peakTflops: 835, memoryTbPerS: 4.8 }],
@@ -14,8 +14,8 @@ const dataSheets = [
 ];
 
 /**
- * Returns the data sheet of a GPU; undefined for an unknown GPU, because a share of another GPU's peak would
- * be meaningless.
+ * Returns the data sheet of the GPU with this name. Returns undefined for an unknown GPU, because a fraction
+ * of a different GPU's peak would be meaningless.
  */
 export function gpuDataSheet(name) {
   return dataSheets.find(([pattern]) => pattern.test(name ?? ''))?.[1];

@@ -4,7 +4,7 @@ import { largestCommon } from './search-micro-batch.mjs';
 const tflops = (tokensPerSecond, flops) => (tokensPerSecond * flops) / 1e12;
 
 /**
- * The largest possible difference between the first losses of two runs whose tokens and initial weights
+ * The largest difference to expect between the first losses of two runs whose tokens and initial weights
  * differ but have the same distribution.
  */
 const firstLossBound = 0.1;
@@ -14,11 +14,11 @@ function check(name, { value, goal, isReached }) {
 }
 
 /**
- * Returns a model of the table: the best result of each side, and the result for each goal. A goal without a
- * measurement (a side did not fit into the GPU, or PyTorch was not measured) counts as missed, with the value
- * null. `peakTflops` is the GPU's peak (gpu-data-sheets.mjs). Without it, there is no share of the peak.
- * `predicted` is the planner's prediction for our best result (predict-step.mjs), undefined without a
- * profile.
+ * Returns a row of the table for a model: the best result of each side, and the result for each goal. A goal
+ * without a measurement counts as missed, with the value null, because a side did not fit into the GPU or
+ * PyTorch was not measured. `peakTflops` is the GPU's peak (see gpu-data-sheets.mjs). Without it, the row has
+ * no fraction of the peak. `predicted` is the planner's prediction for our best result (see
+ * predict-step.mjs); undefined without a profile.
  */
 export function judge({ preset, ours, theirs, predicted, peakTflops }) {
   const [our, their] = [ours.best, theirs?.best];

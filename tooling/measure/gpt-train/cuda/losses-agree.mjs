@@ -6,7 +6,7 @@ import { peerEnvironment } from './run-measurement.mjs';
 
 const app = fileURLToPath(new URL('../../../../apps/gpt-train', import.meta.url));
 
-/** Makes PyTorch's curves on `device`; returns the path of the file, or the problem. */
+/** Makes PyTorch's loss curves on `device`. Returns the path of the file, or the problem. */
 function makeCurves({ python, device, directory, seconds }) {
   const curves = join(directory, 'parity-curves.json');
   const script = join(app, '../../tooling/fixtures/gpt_parity.py');
@@ -22,13 +22,16 @@ function makeCurves({ python, device, directory, seconds }) {
 }
 
 /**
- * Compares training runs of the parity recipe on device cuda with PyTorch's losses on the same GPU (bounds:
- * float32 1e-5, bfloat16 2e-3, see test/parity-training.ts) and with our losses on the host. Also checks that
+ * Compares training runs of the parity recipe on device cuda with PyTorch's losses on the same GPU (for the
+ * bounds,
+ * float32 1e-5 and bfloat16 2e-3, see test/parity-training.ts) and with our losses on the host. Also checks
+ * that
  * two runs give the same bits. `device` is PyTorch's device. If no Python has torch, or if it cannot run the
  * recipe, losses are compared with PyTorch's losses on a CPU, and a message reports this. Each side has
  * `seconds` to finish. If our side takes longer, the losses count as different.
- * @returns `agree`; `numCompared`, the number of tests, 0 without a device; `against`, the origin of the
- *   other losses; `problem`, the reason why this was not PyTorch on `device`
+ * @returns `agree`; `numCompared`, the number of tests, which is 0 without a device; `against`, the origin of
+ * the
+ *   losses for the comparison; `problem`, the reason why this was not PyTorch on `device`
  */
 export function lossesAgree({ python, device, directory, seconds }) {
   const made =

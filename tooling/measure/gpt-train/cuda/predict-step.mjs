@@ -3,8 +3,8 @@ import { planRun } from '@mtl/planning';
 import { modelOfPreset } from '../benchmark-presets.mjs';
 
 /**
- * Returns the configuration that the benchmark trains: a model of benchmark-presets.mjs, one micro-batch per
- * step, no dropout, no recomputation.
+ * Returns the configuration of the benchmark's training: a model in benchmark-presets.mjs, one micro-batch
+ * per step, no dropout, no recomputation.
  */
 export function benchmarkConfiguration({ preset, microBatch, dtype = 'bfloat16' }) {
   const {
@@ -38,8 +38,8 @@ export function benchmarkConfiguration({ preset, microBatch, dtype = 'bfloat16' 
 }
 
 /**
- * Predicts the time and the memory of a benchmark step from a profile of its GPU.
- * @returns { Promise<{ step_ms: number, peak_bytes: number }> } the step time, and the peak of the allocator
+ * Predicts the time and the memory of a benchmark step, using a profile of its GPU.
+ * @returns { Promise<{ step_ms: number, peak_bytes: number }> } the step time, and the allocator's peak
  */
 export async function predictStep({ profile, ...run }) {
   const { iterationSeconds, ranks } = await planRun(benchmarkConfiguration(run), { profile });

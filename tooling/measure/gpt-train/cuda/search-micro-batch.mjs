@@ -1,6 +1,6 @@
 /**
- * Finds the micro-batch with the most tokens per second. Measures candidates in ascending order, until the
- * memory is full or two consecutive candidates are slower than the best by more than 2 % (a smaller
+ * Finds the micro-batch size with the most tokens per second. Measures candidates in ascending order, until
+ * the memory is full or two consecutive candidates are slower than the best by more than 2 % (a smaller
  * difference may be noise). `measure(microBatch)` returns a result with `tokens_per_s`, `{ out_of_memory:
  * true }`, or `{ error }`. An error also ends the search, because later candidates are larger.
  * @returns all results in order, and the best result, which is undefined if not even the first candidate fits
@@ -22,7 +22,10 @@ export function searchMicroBatch({ candidates, measure }) {
 
 const isMeasured = ({ out_of_memory, error }) => !out_of_memory && error === undefined;
 
-/** Returns the largest micro-batch that both programs ran, with both results; undefined if there is none. */
+/**
+ * Returns the largest micro-batch size with which both programs ran, with both results; undefined if there is
+ * none.
+ */
 export function largestCommon(ours, theirs) {
   const fits = theirs.results.filter(isMeasured);
   return ours.results

@@ -1,11 +1,12 @@
 #!/usr/bin/env node
 /**
- * Times every kernel of device cuda at the sizes of a large model, after a check of its values. Attention is
- * compared with PyTorch's scaled_dot_product_attention, matmuls with cuBLAS's own rate, and other kernels
+ * Times every kernel of device cuda at the sizes of a large model, after checking its values. Attention is
+ * compared with PyTorch's scaled_dot_product_attention, matmuls with cuBLAS's own rate, and all other kernels
  * with the GPU's copy rate. Writes bench-kernels.md and .json. The exit status is 1 if a value is wrong or a
  * goal is missed, and 2 without PyTorch.
- *   node tooling/measure/kernels/cuda/bench-kernels.mjs [--out DIRECTORY] [--only TEXT] [--seconds NUMBER] [--dry-run]
- * With --seconds, our side ends after two thirds of this time, and PyTorch has the rest. Only kernels that
+ *   node tooling/measure/kernels/cuda/bench-kernels.mjs [--out DIRECTORY] [--only TEXT] [--seconds NUMBER]
+ *   [--dry-run]
+ * With --seconds, our side ends after two thirds of this time, and PyTorch gets the rest. Only kernels that
  * were timed are compared. --dry-run uses small sizes, and PyTorch on the processor. Times under emulation
  * have no meaning.
  */
@@ -34,7 +35,7 @@ if (!(seconds > 0)) {
 }
 /**
  * Returns options that end a program after `limit` seconds. SIGKILL is needed, because a test runner ignores
- * other signals while a GPU computes.
+ * all other signals while a GPU computes.
  */
 const endedAfter = (limit) =>
   Number.isFinite(limit) ? { timeout: Math.max(1, Math.round(1000 * limit)), killSignal: 'SIGKILL' } : {};
@@ -73,7 +74,7 @@ if (!existsSync(file)) {
 }
 const rows = JSON.parse(readFileSync(file, 'utf8'));
 
-/** Returns PyTorch's rates for the timed attention; undefined without a Python that has torch. */
+/** Returns PyTorch's rates for the timed attention; undefined if no Python with torch is available. */
 function measurePeer() {
   const shapes = rows
     .filter(({ operation, name }) => operation === 'attention_forward' && !name.includes('dropout'))
@@ -86,7 +87,7 @@ function measurePeer() {
         copy_bytes: [2 ** 31],
       };
   const args = [join(here, 'peer_kernels.py'), JSON.stringify(what), '--device', isDryRun ? 'cpu' : 'cuda'];
-  // a bundle puts its own libraries before the machine's libraries, but only for our program
+  // a bundle puts its own libraries before the machine's libraries, which is right only for our program
   const { MTL_HOST_LIBRARY_PATH: libraries = process.env.LD_LIBRARY_PATH ?? '' } = process.env;
   const env = { ...process.env, LD_LIBRARY_PATH: libraries };
   const left = seconds - (performance.now() - started) / 1000;
@@ -99,7 +100,7 @@ function measurePeer() {
   return undefined;
 }
 
-/** Returns the GPU by the driver's name, or the emulation. */
+/** Returns the GPU's name in the driver, or the emulation. */
 function describeGpu() {
   const { status, stdout } = spawnSync(process.execPath, [join(here, 'describe-gpu.mjs')], {
     encoding: 'utf8',

@@ -1,13 +1,13 @@
-// The target of each kind: for attention a multiple of PyTorch's speed, for matmuls a share of cuBLAS's rate
-// for a large matmul, for others a share of the GPU's copy rate. A kernel whose input fits into the cache may
-// have a share above 1.
+// The target for each kind of kernel: for attention, a multiple of PyTorch's speed; for matmuls, a fraction
+// of cuBLAS's rate for a large matmul; for all other kernels, a fraction of the GPU's copy rate. If a
+// kernel's input fits into the cache, the fraction may be above 1.
 export const goals = { attention: 1, matmul: 0.85, memory: 0.8 };
 
 const nameKind = ({ operation, flops }) =>
   operation.includes('attention_') ? 'attention' : flops === undefined ? 'memory' : 'matmul';
 
 /**
- * Returns the seconds of PyTorch for the same attention, in bfloat16 and without dropout; undefined if
+ * Returns PyTorch's time in seconds for the same attention, in bfloat16 and without dropout; undefined if
  * PyTorch did not run it.
  */
 function secondsOfPeer({ operation, dtype, qkv, name }, attention) {
@@ -32,9 +32,9 @@ function rateOfPeer(kind, peer) {
 
 /**
  * Returns each of our rows with the rate with which it is compared, and a verdict: true if the row reaches
- * the target of its kind. A row without a comparison has no verdict. Both our programs and PyTorch measure
- * the rates of matmuls (in bfloat16) and of copies; the faster measurement is used. `peer`: PyTorch's rates
- * (peer_kernels.py), or undefined.
+ * the target for its kind. A row without a comparison has no verdict. The rates of matmuls (in bfloat16) and
+ * of copies are measured by our programs and by PyTorch; the faster measurement is used. `peer`: PyTorch's
+ * rates (see peer_kernels.py), or undefined.
  */
 export function compareKernels({ rows, peer }) {
   return rows.map((row) => {
@@ -54,8 +54,8 @@ export function compareKernels({ rows, peer }) {
 }
 
 /**
- * Returns the verdict on a row. Rows of kernels for any GPU, which are measured in addition to the chosen
- * kernels, have a ratio but no target.
+ * Returns the row with its verdict. Rows of the kernels for any GPU, which are measured in addition to the
+ * chosen kernels, have a ratio but no target.
  */
 function verdict(row) {
   const goal = goals[row.kind];
@@ -63,7 +63,7 @@ function verdict(row) {
   return { ...row, goal, reached: isJudged ? row.ratio >= goal : null };
 }
 
-/** Returns the comparison as a table in Markdown. */
+/** Returns the comparison as a Markdown table. */
 export function formatKernels(rows) {
   const line = (cells) => `| ${cells.join(' | ')} |`;
   const header = ['kernel', 'dtype', 'ms', 'rate', 'compared with', 'ratio', 'goal'];

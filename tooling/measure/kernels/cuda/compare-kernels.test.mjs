@@ -49,7 +49,7 @@ describe('compareKernels', () => {
     expect(judged(attention({}))).toEqual([2, true]);
     expect(judged(attention({ bestSeconds: 4e-3 }))).toEqual([0.5, false]);
     expect(judged(attention({ operation: 'attention_backward', bestSeconds: 4e-3 }))).toEqual([1.25, true]);
-    // the kernels for any GPU, timed in addition to Hopper's
+    // kernels for any GPU, which are timed in addition to the Hopper kernels
     const forAnyGpu = { name: 'attention_forward causal [2048,4,16,128] mma.sync', bestSeconds: 4e-3 };
     expect(judged(attention(forAnyGpu))).toEqual([0.5, null]);
     for (const other of [

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Prints the opened GPU, driver and libraries as a line of JSON. `isEmulated` means that there is no GPU, and
+// Prints the opened GPU, driver and libraries as a line of JSON. `isEmulated` is true if there is no GPU, so
 // that times have no meaning. If no GPU can be opened, prints the missing component with its remedy, and ends
 // with status 1 or 2.
 import { chooseExitCode, formatError } from '@mtl/errors';

@@ -2,14 +2,16 @@
 /**
  * Measures the time that the host needs for a micro-batch of a GPT on device cuda, with and without graphs.
  * It uses the emulation with kernels and matmuls that do nothing, so that only TypeScript, the addon and the
- * calls of the CUDA runtime take time. The CUDA runtime itself is not included: on a GPU, a launch takes the
- * driver another 2 to 4 microseconds. If the device takes longer for the same micro-batch, the GPU never
+ * calls of the CUDA runtime take time. The CUDA runtime itself is not included: on a GPU, the driver needs
+ * another 2 to 4 microseconds for a launch. If the device takes longer for the same micro-batch, the GPU
+ * never
  * waits for the host.
  *   npm run dev -- host-time [--layers 12] [--batch 8] [--length 1024] [--micro-batches 20]
  *     [--recompute]
  * Build first: npm run dev -- test:cuda --emulation --build-only. Sizes that do not affect the number of
- * calls are small: 64 features per layer. node --cpu-prof bench/cuda/host-time.mjs shows the time of each
- * function.
+ * calls are small: 64 features per layer. node --cpu-prof tooling/measure/runs/cuda/host-time.mjs shows the
+ * time
+ * of each function.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -40,7 +42,8 @@ Object.assign(process.env, {
   MTL_EMULATION_IDLE: '1',
   MTL_EMULATION_COUNTS: join(directory, 'counts'),
 });
-// imported after the variables are set, because the library reads them when it is opened
+// these modules are imported after the variables are set, because the library reads the variables when it is
+// opened
 const [
   { operationStatistics, openDevice, Tensor },
   { GptStage },
@@ -89,7 +92,8 @@ const batches = Array.from({ length: Number(values['micro-batches']) }, (_, numb
 const numOperations = () => operationStatistics().reduce((sum, { calls }) => sum + calls, 0);
 
 /**
- * Returns the milliseconds of the fastest and the median micro-batch, and the number of calls to the device.
+ * Returns the times of the fastest and the median micro-batch, in milliseconds, and the number of calls to
+ * the device.
  */
 function measure(isGraphed) {
   const recomputation = values.recompute
@@ -103,7 +107,7 @@ function measure(isGraphed) {
   const stages = new Map([[0, graphed ?? stage]]);
   const pipeline = new pipelines.Pipeline({ stages, schedule: schedules.oneStage, dtype, device });
   const run = (some) => pipeline.run({ batches: some, lossFactors: { lm_loss: 1 / size }, onLoss: () => {} });
-  // algorithms are chosen, passes recorded, and functions compiled
+  // the first rounds choose algorithms, record passes and compile functions
   for (let round = 0; round < 3; round++) run(batches);
   const before = { counts: counts.emulationCounts(), operations: numOperations() };
   const times = batches.map((batch) => {

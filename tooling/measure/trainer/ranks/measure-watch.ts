@@ -8,29 +8,38 @@ import {
 } from '../../../../packages/trainer/src/index.js';
 
 export interface WatchCostArgument {
-  /** The computation of a step, after which ranks all-reduce values, as in training. */
+  /** The milliseconds for which each step computes. Then ranks all-reduce gradients, as in training. */
   readonly stepMs: number;
   readonly numSteps: number;
-  /** The first steps. Their reports run before Node.js has compiled the code. */
+  /**
+   * How many steps at the beginning are measured separately, because Node.js has not compiled the code of
+   * their reports yet.
+   */
   readonly numFirstSteps: number;
   /** The metrics.jsonl that rank 0 writes. */
   readonly path: string;
   readonly leastReportMs?: number;
 }
 
-/** The time that the watch took of a rank. */
+/** The time that a `RankWatch` takes on one rank. */
 export interface WatchCost {
-  /** The time of each report after the first steps and before the end. */
+  /**
+   * The milliseconds that each report takes, without the reports of the first steps and the report at the
+   * end.
+   */
   readonly reportMs: readonly number[];
   readonly stepsMs: number;
   /**
-   * The time in the first steps and at the end of a run, when a rank waits for all others. These waits occur
-   * only once in a run.
+   * The milliseconds that reports take in the first steps and at the end of the run, when a rank waits for
+   * all other ranks. They occur only once per run.
    */
   readonly onceMs: number;
 }
 
-/** Watches ranks that compute the same, with a report at every multiple of the shortest allowed step. */
+/**
+ * Runs a `RankWatch` on ranks that all compute for the same time. Its report interval is one step; it
+ * combines several steps if they are shorter than `leastReportMs`.
+ */
 export default async function measureWatch(world: World, argument: WatchCostArgument): Promise<WatchCost> {
   const { stepMs, numSteps, numFirstSteps, path, leastReportMs } = argument;
   const { group, rank, size } = world;
@@ -49,7 +58,10 @@ export default async function measureWatch(world: World, argument: WatchCostArgu
   });
   const gradients = Tensor.zeros({ shape: [1 << 16], dtype: 'float32' });
   const events: TrainingEvent[] = [];
-  /** The milliseconds that each report takes: for gathering, and for the record one step later. */
+  /**
+   * The milliseconds that each report takes: for gathering the values, and for the record, which follows one
+   * step later.
+   */
   const reportMs: number[] = [];
   let sinceReportMs = 0;
   const timed = (call: () => readonly TrainingEvent[]): void => {

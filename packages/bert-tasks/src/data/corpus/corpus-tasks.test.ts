@@ -11,13 +11,13 @@ import { corpusSquad } from './write-corpus-tasks.js';
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Returns a word of four small letters, a different word for each number below 26^3. */
+/** Returns a word of four lowercase letters. It is different for each `n` below 26^3. */
 const word = (n: number): string =>
   `q${[676, 26, 1].map((unit) => String.fromCharCode(97 + (Math.floor(n / unit) % 26))).join('')}`;
 
-// Every sentence states its position: "... work 3 ... sentence 17 ...". Works with closer numbers share more
-// words: work n uses 180 consecutive words of a list, from word 12 n, and most of the 270 words that all
-// works use.
+// Every sentence states its position: "... work 3 ... sentence 17 ...". Works with closer indices share more
+// words: work `n` uses 180 consecutive words of a list, starting at word `12 * n`, and most of the 270 words
+// that all works use.
 const works = Array.from({ length: 80 }, (_, work) =>
   Array.from({ length: 60 }, (_, i) => {
     const own = [0, 1, 2].map((k) => word(12 * work + 3 * i + k));
@@ -35,7 +35,7 @@ const path = (...names: string[]): string => join(directory, 'tasks', ...names);
 
 beforeAll(() => writeCorpusTasks({ ...settings, directory: join(directory, 'tasks') }));
 
-/** Returns the files of a folder, with the digests of their contents. */
+/** Returns each file of a folder together with the digest of its contents. */
 function digests(folder: string): string[] {
   const names = readdirSync(folder, { recursive: true, withFileTypes: true });
   return names
@@ -81,8 +81,8 @@ describe('writeCorpusTasks', () => {
       const strange = [...second.matchAll(/q[a-z]{3}/g)].filter(([text]) => !usesWord(b.work, text));
       expect(strange).toHaveLength(label === 0 ? 3 : 0);
       if (label !== 2) expect(b).toEqual({ work: a.work, sentence: a.sentence + 2 });
-      // works whose numbers are 15 or more apart share only common words; the least similar third of the
-      // works is farther away than that
+      // works whose indices differ by 15 or more share only common words; the least similar third of the
+      // works is at least this far away
       else expect(Math.abs(b.work - a.work)).toBeGreaterThanOrEqual(15);
     }
     // Among 90 examples of three equally likely classes, 30 are expected: 12 is four standard deviations

@@ -10,7 +10,8 @@ interface CorpusPlace {
 // shorter sentences do not show from which work they come; longer sentences would fill a complete sequence
 const shortest = 40;
 const longest = 240;
-// The minimum distance of two sentences in a work. Closer sentences may continue each other.
+// The minimum distance, in sentences, between two sentences drawn from the same work. Closer sentences may
+// continue each other.
 const farApart = 12;
 // The minimum number of sentences in a work; in shorter works, no two sentences are far enough apart.
 const fewestSentences = 2 * farApart + 8;
@@ -47,7 +48,7 @@ export class CorpusSentences {
     return far[this.#random.randint(0, far.length)]!;
   }
 
-  /** Returns a random sentence of acceptable length from another work. */
+  /** Returns a random sentence of acceptable length from a work that is not the given work. */
   elsewhere({ work }: CorpusPlace): string {
     for (;;) {
       const other = this.run({ before: 0, after: 0 });
@@ -61,15 +62,14 @@ export class CorpusSentences {
     return this.#words;
   }
 
-  /** Returns a random work among the least similar third of the other works. */
+  /** Returns a random work among the third of the works that is least similar to the given work. */
   unlikeWork({ work }: CorpusPlace): number {
     const others = this.words.othersByLikeness(work);
     return others[this.#random.randint(Math.ceil((2 * others.length) / 3), others.length)]!;
   }
 
   /**
-   * Returns the random position of `count` consecutive sentences of a work that all have an acceptable
-   * length.
+   * Returns a random position in `work` at which `count` consecutive sentences of acceptable length begin.
    */
   chooseRun(work: number, count: number): CorpusPlace {
     const sentences = this.works[work]!;
@@ -79,7 +79,7 @@ export class CorpusSentences {
     }
   }
 
-  /** Returns a text of `count` sentences from a position on. */
+  /** Returns `count` sentences that begin at a position, joined into one string. */
   textAt({ work, sentence }: CorpusPlace, count: number): string {
     return this.works[work]!.slice(sentence, sentence + count).join(' ');
   }
@@ -96,7 +96,7 @@ function isFair(text: string): boolean {
 
 /**
  * Splits documents into sentences, and omits documents that are too short or have too few sentences of an
- * acceptable length. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ * acceptable length. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` if fewer than `fewestWorks` remain.
  */
 export function splitWorks(documents: readonly string[], fewestWorks: number): string[][] {
   const split = createSentenceSplitter();
@@ -119,8 +119,8 @@ export function splitWorks(documents: readonly string[], fewestWorks: number): s
 const longestRun = 7;
 
 /**
- * Returns true if a work has enough consecutive sentences of acceptable length and, for every position, a far
- * sentence of acceptable length.
+ * Returns true if a work has enough consecutive sentences of acceptable length and, for every position, a
+ * sentence of acceptable length that is far from the position.
  */
 function hasFairRuns(sentences: readonly string[]): boolean {
   const fair = sentences.map(isFair);
@@ -155,7 +155,8 @@ export class CorpusWords {
   }
 
   /**
-   * Returns the words of a work with ranks in an inclusive range, without repetition, the most common first.
+   * Returns the words of a work whose ranks are from `first` to `last`, both included. Each word occurs once;
+   * the most common word comes first.
    */
   listWords(work: number, range: { readonly first: number; readonly last: number }): string[] {
     let words = this.#sorted.get(work);
@@ -166,7 +167,7 @@ export class CorpusWords {
     return words.slice(this.#numBelow(words, range.first), this.#numBelow(words, Math.floor(range.last) + 1));
   }
 
-  /** Returns true if a work uses a word, given in lower case. */
+  /** Returns true if a work uses `word`, given in lower case. */
   has(work: number, word: string): boolean {
     return this.#counts[work]!.has(word);
   }
@@ -246,7 +247,7 @@ const ranks = { first: 150, behind: 2500 };
 // Limits for the ratio of the ranks of the old and the new word, in tenths so that they are exact. They
 // ensure that a model cannot find the answer by choosing the rarer word.
 const equallyCommon = { least: 7, most: 14 };
-// The number of attempts to find a text with a replaceable word; prose without such a word is rare.
+// How often to try, at most, to find a text with a replaceable word; prose without such a word is rare.
 const mostAttempts = 1000;
 
 /** A text with a replaced word, the new word, and its position (UTF-16 units). */
@@ -283,8 +284,8 @@ export function replaceWord(options: {
 }
 
 /**
- * Calls a function until it returns a result. A result of undefined means that its random draw was not
- * usable. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ * Calls `draw` until it returns a result. `draw` returns undefined if its random choice was not usable.
+ * Throws `MTL_DATA_TOO_FEW_DOCUMENTS` after `mostAttempts` calls.
  */
 export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
   for (let attempt = 0; attempt < mostAttempts; attempt++) {
@@ -302,8 +303,8 @@ export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
 }
 
 /**
- * Returns words that are about as common as the given word. A dissimilar work uses them, but the given work
- * does not.
+ * Returns words that are about as common as the given word. One of the least similar works uses them, but the
+ * given work does not.
  */
 function strangersFor(options: {
   readonly place: CorpusPlace;

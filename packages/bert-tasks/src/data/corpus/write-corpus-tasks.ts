@@ -10,9 +10,9 @@ interface WriteCorpusTasksOptions {
   /** The folder to write to. It gets the folders MNLI, QQP, RACE and SQuAD. */
   readonly directory: string;
   readonly seed: number;
-  /** The number of examples in each training file (default 2,000); for RACE, the number of questions. */
+  /** The number of examples in each training file; for RACE, the number of questions. Default: 2,000. */
   readonly numTraining?: number;
-  /** The number of examples in each other file (default 400). */
+  /** The number of examples in each dev and test file. Default: 400. */
   readonly numEvaluation?: number;
 }
 
@@ -40,7 +40,8 @@ export function writeCorpusTasks(options: WriteCorpusTasksOptions): void {
     test: works.slice(eighth, 2 * eighth),
     train: works.slice(2 * eighth),
   };
-  // each file has a separate stream of random numbers, so that the size of a file does not affect the others
+  // each file has a separate stream of random numbers, so that the size of a file does not affect the other
+  // files
   let streams = 0;
   const draw = (ofWorks: readonly string[][]) => {
     const random = new RandomState((seed + ++streams) % 4294967296);
@@ -109,8 +110,8 @@ const mnliLabels = ['entailment', 'neutral', 'contradiction'] as const;
 const wordsReplaced = 3;
 
 /**
- * Returns the text of a file in the format of QQP, with pairs of sentences. The label is 1 if the second
- * sentence follows the first sentence in the same work, and 0 if it is from another work.
+ * Returns the contents of a file in the format of QQP, with pairs of sentences. The label is 1 if the second
+ * sentence follows the first sentence in the same work, and 0 if it is from a different work.
  */
 function corpusQqp(options: {
   readonly sentences: CorpusSentences;
@@ -132,10 +133,10 @@ function corpusQqp(options: {
 }
 
 /**
- * Returns a file in the format of MNLI. Each premise is two sentences. The hypothesis is the next two
- * sentences (entailment), two sentences of one of the least similar works (neutral), or the next two
- * sentences with three words replaced by words that the work does not use (contradiction). Parses are empty.
- * Throws `MTL_DATA_TOO_FEW_DOCUMENTS` if the works' words are too similar.
+ * Returns the contents of a file in the format of MNLI. Each premise is two sentences. The hypothesis is the
+ * next two sentences (entailment), two sentences of one of the least similar works (neutral), or the next two
+ * sentences with three words replaced by words that the work does not use (contradiction). The columns for
+ * parse trees are empty. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` if the works' words are too similar.
  */
 function corpusMnli(options: {
   readonly sentences: CorpusSentences;
@@ -218,10 +219,10 @@ const sentencesOfContext = 2;
 const question = 'Which word is out of place?';
 
 /**
- * Returns a file in the format of SQuAD. A context consists of two sentences with one replaced word
- * (`replaceWord`). It has a single question, and the answer is the new word. In version 2.0, a third of the
- * contexts are unchanged, and their question has no answer. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` if the works'
- * words are too similar.
+ * Returns the contents of a file in the format of SQuAD. A context consists of two sentences with one
+ * replaced word (see `replaceWord`). It has a single question, and the answer is the new word. In version
+ * 2.0, a third of the contexts are unchanged, and their question has no answer. Throws
+ * `MTL_DATA_TOO_FEW_DOCUMENTS` if the works' words are too similar.
  */
 export function corpusSquad(options: {
   readonly sentences: CorpusSentences;

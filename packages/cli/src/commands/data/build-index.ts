@@ -25,12 +25,16 @@ Example:
   mtl data build-index --model bert --data-path wiki_text_sentence --seq-length 512 --train-iters 1000 \\
     --global-batch-size 256 --micro-batch-size 4 --tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt`;
 
-/** Makes `mtl data build-index`, which builds the sample indices of a training run before it starts. */
+/**
+ * Creates the command `mtl data build-index`, which builds the sample indices of a training run before it
+ * starts.
+ */
 export function buildIndexCommand(): Command {
   return (
     newCommand('build-index', 'Builds the sample indices of a training run before it starts.')
       .usage('[--model gpt|bert] [flags of the training run]')
-      // the schema of training flags parses the flags, with its names, checks and errors
+      // the training-flag schema parses these flags, so that names, checks and errors are the same as in
+      // training
       .argument('[flags...]', 'Flags of a training run.')
       .allowUnknownOption()
       .passThroughOptions()
@@ -55,7 +59,7 @@ function splitModel(argv: readonly string[]): { model: ModelKind; flags: readonl
   return { model: name, flags: argv.toSpliced(at, attached === undefined ? 2 : 1) };
 }
 
-/** Values of required flags on which indices do not depend. */
+/** Placeholder values for required flags on which the indices do not depend. */
 const unused: Flags = {
   'num-layers': 1,
   'hidden-size': 1,
@@ -82,7 +86,7 @@ function refuseMissing(flags: ParsedFlags): void {
   const missing = new Set([
     ...(hasData ? [] : ['--data-path']),
     ...missingFlags(reader, flags.preset),
-    // the bundled corpus has a tokenizer, so only other data needs one
+    // the bundled corpus has a tokenizer, so only different data needs a flag for the tokenizer
     ...(hasData || tokenizerFlagNames.some((name) => reader.get(name) !== undefined)
       ? []
       : ['--tokenizer-type']),

@@ -6,7 +6,7 @@ import { inspectCommand, mergeCommand, verifyCommand } from './datasets.js';
 import { prepareCommand } from './prepare.js';
 import { trainTokenizerCommand } from './train-tokenizer.js';
 
-/** Makes `mtl data`, whose subcommands create and check datasets. */
+/** Creates the command `mtl data`, whose subcommands create and check datasets. */
 export function dataCommand(): Command {
   return newCommand('data', summaries.data)
     .addCommand(prepareCommand())

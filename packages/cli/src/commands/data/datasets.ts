@@ -11,7 +11,7 @@ import { countOption, overwriteOption } from '../../command-line/option-values.j
 import { ProgressBar } from '../../terminal/progress-bar.js';
 import { formatTable } from '../../terminal/report-text.js';
 
-/** Makes `mtl data inspect`, which describes datasets, reading only their indices. */
+/** Creates the command `mtl data inspect`, which describes datasets, reading only their indices. */
 export function inspectCommand(): Command {
   return newCommand('inspect', 'Shows the sizes of datasets, from their .idx files only.')
     .argument('<prefix...>', 'Datasets, with or without .bin or .idx.')
@@ -32,7 +32,7 @@ interface VerifyFlags {
   readonly json?: true;
 }
 
-/** Makes `mtl data verify`, which reads a whole dataset and checks every token. */
+/** Creates the command `mtl data verify`, which reads a whole dataset and checks every token. */
 export function verifyCommand(): Command {
   return newCommand('verify', 'Reads a whole dataset and checks its structure and every token.')
     .argument('<prefix>', 'A dataset, with or without .bin or .idx.')
@@ -90,7 +90,7 @@ interface MergeFlags {
   readonly overwrite?: true;
 }
 
-/** Makes `mtl data merge`, which joins datasets into one, like Megatron-LM's merge_datasets. */
+/** Creates the command `mtl data merge`, which joins datasets into one, like Megatron-LM's merge_datasets. */
 export function mergeCommand(): Command {
   return newCommand('merge', 'Joins datasets of the same element type.')
     .requiredOption('--input <prefixes...>', 'Datasets, in this order.')

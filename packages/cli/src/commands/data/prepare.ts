@@ -29,7 +29,10 @@ type PrepareFlags = TokenizerFlagValues & {
   readonly overwrite?: true;
 };
 
-/** Makes `mtl data prepare`, which equals Megatron-LM's preprocess_data with its flags. */
+/**
+ * Creates the command `mtl data prepare`, which does the same as Megatron-LM's preprocess_data and accepts
+ * its flags.
+ */
 export function prepareCommand(): Command {
   const command = newCommand(
     'prepare',

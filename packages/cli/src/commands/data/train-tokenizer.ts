@@ -30,7 +30,10 @@ interface TrainTokenizerFlags {
   readonly overwrite?: true;
 }
 
-/** Makes `mtl data train-tokenizer`, which trains a vocabulary on a corpus and writes tokenizer.json. */
+/**
+ * Creates the command `mtl data train-tokenizer`, which trains a vocabulary on a corpus and writes
+ * tokenizer.json.
+ */
 export function trainTokenizerCommand(): Command {
   return newCommand(
     'train-tokenizer',

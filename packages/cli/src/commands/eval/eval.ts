@@ -61,7 +61,9 @@ Examples:
   mtl eval --load-hf gpt2 --task lambada --valid-data lambada_test.jsonl --micro-batch-size 16
   mtl run --nproc-per-node 2 mtl -- eval --load runs/large --pipeline-model-parallel-size 2`;
 
-/** Makes `mtl eval`, which computes the perplexity of a trained model, or its score in a task. */
+/**
+ * Creates the command `mtl eval`, which computes the perplexity of a trained model, or its score in a task.
+ */
 export function evalCommand(): Command {
   return addSharingFlags(newModelCommand('eval', summaries.eval))
     .addOption(
@@ -107,8 +109,8 @@ function missingFlags(flags: EvalFlags): readonly MissingWord[] {
 }
 
 /**
- * Returns the missing flag for the data. A checkpoint records its data, so the flag is optional. A directory
- * of the transformers library does not record its data.
+ * Returns the flag for the data if it is required and missing. It is optional for a checkpoint, which records
+ * its data, but not for a directory of the transformers library.
  */
 function missingData({
   task,
@@ -123,7 +125,7 @@ function missingData({
   if (task !== undefined)
     return validData === undefined ? [{ name: '--valid-data', usage: '--valid-data FILE' }] : [];
   const isNamed = [text, dataPath, split, part].some((value) => value !== undefined);
-  // no flag is reported if two models are given, because that is another error
+  // no flag is reported if two models are given, because that is reported as a different error
   const isKnown = isNamed || loadHf === undefined || load !== undefined;
   return isKnown ? [] : [{ name: '--text (or --data-path)', usage: '--text FILE' }];
 }
@@ -280,7 +282,8 @@ async function openTexts(
     });
   }
   if (flags.dataPath !== undefined) {
-    // datasets other than the model's contain no training documents, so the default is all documents
+    // datasets on which the model was not trained contain no training documents, so the default is all
+    // documents
     const part = flags.part ?? (flags.split === undefined ? 'all' : 'valid');
     const split = flags.split ?? loaded.data?.split;
     if (part === 'all') return readDatasets(flags.dataPath, { split: '1', part, maxTokens });
@@ -300,7 +303,7 @@ async function openTexts(
   });
 }
 
-/** The perplexity of a model on one text. */
+/** A model's perplexity on one text. */
 interface EvaluationResult extends Perplexity {
   readonly name: string;
   readonly bytes?: number;
@@ -322,7 +325,7 @@ function sumResults(results: readonly Perplexity[]): Perplexity {
   return { numScored, negativeLogLikelihood, loss, perplexity: Math.exp(loss) };
 }
 
-/** Returns a description of the windows, for a title; empty without windows. */
+/** Returns a description of the windows for a title; an empty string if there are no windows. */
 function formatWindows(windows: Partial<EvaluationWindows>): string {
   const { sequenceLength, stride } = windows;
   if (sequenceLength === undefined) return '';

@@ -19,7 +19,7 @@ export interface EvaluationText {
   readonly tokens: Int32Array;
   /** Positions of tokens that begin a document, such as BOS. The model does not predict them. */
   readonly given?: ReadonlySet<number>;
-  /** Number of UTF-8 bytes of the text, if the text is known. */
+  /** The size of the text in UTF-8 bytes, if the text is known. */
   readonly bytes?: number;
 }
 
@@ -72,7 +72,7 @@ function selectSequences(
 interface ReadTextFilesOptions {
   readonly tokenizer: Tokenizer;
   readonly maxTokens: number;
-  /** The key in JSON lines, or the column in Parquet files. */
+  /** The key of the text in JSON lines, or the text column in Parquet files. */
   readonly jsonKey: string | undefined;
   /** Counts lines and rows that are left out. */
   readonly bad: BadLines;

@@ -86,7 +86,7 @@ function title(
   return `${wrapText(`${formatCount(numParameters)} parameters${active} on ${machine}`)}\n${wrapText(layout)}\n`;
 }
 
-/** Formats the rate of a GPU, or of a process on CPU cores. */
+/** Formats the compute rate per GPU or, below 1 TFLOP/s, per process on CPU cores. */
 function formatRate(teraflops: number): string {
   return teraflops < 1
     ? `${(1000 * teraflops).toFixed(1)} GFLOP/s per process`
@@ -126,7 +126,10 @@ function libraryKinds(memory: PlannedRanks['memoryOfLibraries']): [string, numbe
  */
 const mostLines = 4;
 
-/** Returns lines with the memory of pipeline stages; consecutive stages with equal memory share a line. */
+/**
+ * Returns lines with the memory that each pipeline stage needs; consecutive stages with equal memory share a
+ * line.
+ */
 function memoryLines(ranks: readonly PlannedRanks[]): [string, string][] {
   const memory = new Map<number, number>();
   for (const each of ranks) {
@@ -161,7 +164,10 @@ function groupAlike<Each>(values: readonly Each[], isAlike: (a: Each, b: Each) =
   return runs;
 }
 
-/** Returns the parts of a step by time, the largest first. Parts below a thousandth are left out. */
+/**
+ * Returns the parts of a step with their times, the longest first. Parts below a thousandth of the step are
+ * left out.
+ */
 function listParts({ breakdown, iterationSeconds }: RunPlan): [string, string][] {
   return Object.entries(breakdown)
     .map(([part, seconds]: [string, number]) => [nameOfPart[part as keyof StepBreakdown], seconds] as const)
@@ -188,7 +194,7 @@ function trafficLines({ shardingTraffic }: RunPlan): [string, string][] {
 
 const percent = (part: number): string => `${(100 * part).toFixed(1)} %`;
 
-/** The names of the parts of a step. */
+/** The name under which reports list each part of a step. */
 export const nameOfPart: Readonly<Record<keyof StepBreakdown, string>> = {
   matmuls: 'matmuls',
   attention: 'attention',

@@ -10,7 +10,7 @@ import { formatSeconds, nameOfPart } from './format-plan.js';
 export interface FormatSearchOptions {
   /** Returns the command that starts the run with its own flags and the flags in `words`. */
   readonly commandWith: (words: readonly string[]) => readonly string[];
-  /** A note that the times are predictions, with the error of earlier predictions. */
+  /** A note that the times are predictions. It states how far earlier predictions were wrong. */
   readonly accuracy: string;
   readonly numNodes: number;
   /** Required flags that the printed commands lack, because a plan does not need them. */
@@ -25,9 +25,9 @@ hides; bubble: ranks wait for other pipeline stages)
 `;
 
 /**
- * Formats the layouts that a search found: the memory and the time of each layout, and the reason why it is
- * slower than the first layout. Also formats the command lines: the common flags once, then each layout's own
- * flags.
+ * Formats the layouts that a search found: the memory and the time that each layout needs, and the reason why
+ * it is slower than the first layout. Also formats the command lines: the common flags once, then each
+ * layout's own flags.
  */
 export function formatSearch(search: LayoutSearch, options: FormatSearchOptions): string {
   const { numCandidates, numFitting, layouts } = search;
@@ -63,7 +63,7 @@ export function formatSearch(search: LayoutSearch, options: FormatSearchOptions)
   ].join('');
 }
 
-/** Returns a text for each flag with its values, quoted for a shell. */
+/** Returns a string for each flag with its values, quoted for a shell. */
 function groupFlags(words: readonly string[]): string[] {
   const flags: string[] = [];
   for (const word of words.map(shellWord)) {
@@ -115,8 +115,8 @@ function formatCosts({ plan }: FoundLayout): string {
 }
 
 /**
- * Formats the time by which a layout is slower than the best layout, and the two phases of the step that
- * contribute most.
+ * Formats how much slower a layout is than the best layout, and the two phases of the step that contribute
+ * most to the difference.
  */
 function reason({ plan }: FoundLayout, { plan: best }: FoundLayout): string {
   const slower = plan.iterationSeconds - best.iterationSeconds;
@@ -164,8 +164,8 @@ export function launchWords({ program, flags, numProcesses, gpusPerNode }: Launc
 }
 
 /**
- * Returns a note that a plan is a prediction, with the error of such predictions on measured steps
- * (docs/benchmarks: planner-against-papers and planner-against-runs).
+ * Returns a note that a plan is a prediction, with the error of such predictions on measured steps (see
+ * planner-against-papers and planner-against-runs in docs/benchmarks).
  */
 export function accuracy({ hardware, software }: Profile): string {
   if (hardware.state === 'measured') {

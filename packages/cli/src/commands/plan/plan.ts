@@ -59,7 +59,10 @@ For a BERT the prediction assumes samples that fill their sequences. Padding is 
  */
 const unused: Flags = { lr: 1, 'data-path': ['bundled'], 'train-iters': 1_000_000_000 };
 
-/** Makes `mtl plan`, which predicts memory and time of a training run on a given machine. */
+/**
+ * Creates the command `mtl plan`, which predicts the memory and time that a training run needs on a given
+ * machine.
+ */
 export function planCommand(): Command {
   return newCommand('plan', summaries.plan)
     .argument('[flags...]', 'The flags of the training run, after --.')
@@ -172,7 +175,11 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
   );
 }
 
-/** @throws ConfigurationError MTL_FLAG_REQUIRED naming all missing flags of the run and of this command */
+/**
+ * Rejects a command line that lacks required flags.
+ *
+ * @throws ConfigurationError MTL_FLAG_REQUIRED, which names all missing flags of the run and of this command
+ */
 function refuseMissing(run: ParsedFlags, { profile, search: isSearch }: PlanFlags): void {
   const isKnown = isProfileKnown({ name: profile, variables: process.env });
   checkRequiredFlags(new FlagReader(run), {
@@ -254,7 +261,7 @@ const units: Readonly<Record<string, number>> = {
   TiB: 2 ** 40,
 };
 
-/** The smallest plausible memory in bytes. A smaller number probably lacks its unit. */
+/** The smallest plausible memory in bytes. A smaller value probably lacks its unit. */
 const least = 2 ** 20;
 
 /** Returns an option that takes a number of bytes, with or without a unit. */

@@ -14,7 +14,10 @@ import {
   readRunRecord,
 } from '@mtl/run-records';
 
-/** Fields of config.json that a model card shows, by the names in transformers' GPT-2, Llama and BERT. */
+/**
+ * Fields of config.json that a model card shows, under the names that the transformers library uses for
+ * GPT-2, Llama and BERT.
+ */
 const architectureFields = [
   ...['model_type', 'num_hidden_layers', 'n_layer', 'hidden_size', 'n_embd', 'num_attention_heads', 'n_head'],
   ...['num_key_value_heads', 'intermediate_size', 'max_position_embeddings', 'n_positions', 'vocab_size'],
@@ -23,9 +26,9 @@ const architectureFields = [
 
 /**
  * Returns the folder of the run that made a model: the folder that the user names, or else the parent of the
- * model's folder. Returns undefined if this parent is no run.
+ * model's folder. Returns undefined if this parent is not a run.
  *
- * @throws ConfigurationError MTL_RUN_NONE if the named folder is no run
+ * @throws ConfigurationError MTL_RUN_NONE if the named folder is not a run
  */
 export function runOfFolder(directory: string, named: string | undefined): string | undefined {
   if (named !== undefined) return findRunDirectory(named);
@@ -33,7 +36,10 @@ export function runOfFolder(directory: string, named: string | undefined): strin
   return isRun(above) ? above : undefined;
 }
 
-/** Returns the sizes of a model from its config.json. Only numbers and words count. */
+/**
+ * Returns the sizes of a model from its config.json. Fields whose values are not numbers or words are left
+ * out.
+ */
 export function describeArchitecture({
   directory,
 }: PushedFolder): Readonly<Record<string, string | number>> | undefined {
@@ -48,7 +54,7 @@ export function describeArchitecture({
   return Object.fromEntries(found);
 }
 
-/** Returns the base model on the Hub that adapters name; undefined for other models. */
+/** Returns the base model on the Hub that a folder of adapters names; undefined for other folders. */
 export function readBaseModel({ directory }: PushedFolder): string | undefined {
   return nameOfModel(fieldsIn(join(directory, 'adapter_config.json'))?.base_model_name_or_path);
 }

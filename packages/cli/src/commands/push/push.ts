@@ -26,7 +26,9 @@ Examples:
   mtl push shakespeare-hf me/shakespeare --run shakespeare --license mit
   mtl push adapters me/my-adapters --base-model HuggingFaceTB/SmolLM2-135M --yes`;
 
-/** Makes `mtl push`, which uploads a model with a model card after the user has confirmed it. */
+/**
+ * Creates the command `mtl push`, which uploads a model with a model card after the user has confirmed it.
+ */
 export function pushCommand(): Command {
   return newCommand('push', summaries.push)
     .argument('<dir>', 'The folder of the model.')

@@ -35,7 +35,7 @@ Examples:
   mtl run --nproc-per-node 2 gpt -- --train-iters 100
   mtl run --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 --nproc-per-node 8 train.mts   (on the second host: --node-rank 1)`;
 
-/** Makes `mtl run`, which starts the processes of a job on this host. */
+/** Creates the command `mtl run`, which starts the processes of a job on this host. */
 export function runCommand(): Command {
   return newCommand('run', summaries.run)
     .argument(
@@ -129,8 +129,8 @@ function launchOptions(program: string, args: readonly string[], flags: RunFlags
 }
 
 /**
- * Returns the secret of the job. On one host it is generated for every job. Several hosts must use the same
- * secret, so the user sets it.
+ * Returns the secret of the job. For a job on one host, a new secret is generated. Several hosts must use the
+ * same secret, so the user sets it.
  */
 function chooseSecret(numNodes: number): string {
   const { MTL_JOB_SECRET: secret, MTL_JOB_SECRET_FILE: file } = process.env;

@@ -25,12 +25,12 @@ export interface CompareTraceOptions {
 interface Comparison {
   readonly pipeline: number;
   readonly steps: readonly Simulation[];
-  /** The index of the step with the median time, from 0 on. */
+  /** The index of the step with the median time, counted from 0. */
   readonly shown: number;
   readonly measured: Simulation;
-  /** The step simulated with the measured time of each pass. */
+  /** The step, simulated with the measured time of each forward and backward pass. */
   readonly replayed: Simulation;
-  /** The step simulated with the median time of each kind of pass on each chunk. */
+  /** The step, simulated with the median time of each kind of pass (forward or backward) on each chunk. */
   readonly simulated: Simulation;
 }
 
@@ -44,7 +44,7 @@ export interface TraceComparison {
 /**
  * Compares the trace of a training run with a simulation of the same schedule.
  *
- * @throws DataError `MTL_TRACE` when the text is not a trace of a training run
+ * @throws DataError `MTL_TRACE` if `text` is not a trace of a training run
  */
 export function compareTrace({ text, name, communication, width }: CompareTraceOptions): TraceComparison {
   const comparisons = readTrace(text, { name }).map((traced) => compare(traced, communication));
@@ -72,8 +72,8 @@ function compare({ pipeline, steps }: TracedPipeline, communication: number): Co
   const order = steps.map((_, step) => step).sort((a, b) => steps[a]!.makespan - steps[b]!.makespan);
   const shown = order[Math.floor((order.length - 1) / 2)]!;
   const measured = steps[shown]!;
-  // all steps are used: another number of micro-batches changes the schedule of a step, but not the times of
-  // its passes
+  // all steps are used: a step with a different number of micro-batches has a different schedule, but passes
+  // with the same times
   const simulated = predictStep(measured, { samples: steps, communication });
   return { pipeline, steps, shown, measured, replayed: replayStep(measured), simulated };
 }
@@ -99,7 +99,7 @@ function bubbles({ pipeline, simulated, replayed, measured }: Comparison): strin
 }
 
 /**
- * Returns the number of columns for a millisecond. The scale is large enough that most passes show their
+ * Returns the number of columns per millisecond. The scale is large enough that most passes show their
  * labels, and small enough that a step takes only a few lines of a terminal.
  */
 function textScale({ ranks, makespan }: Simulation): number {

@@ -55,7 +55,7 @@ Examples:
   mtl schedule --pipeline-schedule own.mjs --stages 4 --micro-batches 8 --chunks 2
   mtl schedule --compare trace.json --svg comparison.svg`;
 
-/** Makes `mtl schedule`, which prints the cost and the timeline of a pipeline schedule. */
+/** Creates the command `mtl schedule`, which prints the cost and the timeline of a pipeline schedule. */
 export function scheduleCommand(): Command {
   return newCommand('schedule', summaries.schedule)
     .addOption(
@@ -164,8 +164,8 @@ function runSimulation(flags: ScheduleFlags): void {
 }
 
 /**
- * Returns the width of a timeline in characters: the width of the terminal, or, for a file, a width that most
- * programs show.
+ * Returns the width of a timeline in characters: the width of the terminal, or, if the output is a file, a
+ * width that most programs can display.
  */
 function columnsOfOutput(): number {
   const { isTTY, columns } = process.stdout;
@@ -255,7 +255,7 @@ function write(flag: string, file: string | undefined, content: () => string): v
   }
 }
 
-/** Values of the flags for the times of passes. */
+/** The values of the flags for how long forward and backward passes take. */
 interface TimeFlags {
   readonly forwardTime: readonly number[];
   readonly backwardInputTime: readonly number[];
@@ -265,7 +265,7 @@ interface TimeFlags {
   readonly optimizerTime: number;
 }
 
-/** Returns an option that takes numbers ≥ 0: one, or several with commas. */
+/** Returns an option that takes numbers ≥ 0: a single number, or several that are separated by commas. */
 function timesOption(flags: string, description: string): Option {
   return new Option(flags, `${description}; one for all, or a list.`).argParser((value: string) => {
     const numbers = value.split(',').map((word) => (word.trim() === '' ? Number.NaN : Number(word)));
@@ -278,8 +278,8 @@ function timesOption(flags: string, description: string): Option {
 }
 
 /**
- * Returns the times of passes for each chunk.
- * @throws ConfigurationError `MTL_FLAG_VALUE` for a list of another length
+ * Returns how long forward and backward passes take on each chunk.
+ * @throws ConfigurationError `MTL_FLAG_VALUE` for a list of the wrong length
  */
 function choosePassTimes(flags: TimeFlags, schedule: PipelineSchedule): PassTimes {
   const { placement, actions } = schedule;

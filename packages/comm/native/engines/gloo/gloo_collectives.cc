@@ -10,8 +10,8 @@ namespace {
 
 // The size of a chunk between two members. While one chunk is reduced, the next is transferred.
 constexpr uint64_t kChunkBytes = 512 * 1024;
-// For tensors up to this size, every member sends all its data to all others. Such an all-reduce takes one
-// round trip instead of two, which saves more time than the additional bytes cost.
+// For tensors of at most this many bytes, every member sends all its data to all other members. Such an
+// all-reduce takes one round trip instead of two, which saves more time than the additional bytes cost.
 constexpr uint64_t kSmallBytes = 8 * 1024;
 
 // Converts the pointer for a transfer, whose interface requires writable memory although a send only reads
@@ -99,8 +99,8 @@ Status GlooCollectives::all_reduce_direct(char* data, const Values& values, Call
   return ok_status();
 }
 
-// All-reduces large tensors: each member reduces one part of a chunk and sends the result to the others. A
-// member sends 2 (n-1)/n times the bytes of the tensor.
+// All-reduces large tensors: each member reduces one part of a chunk and sends the result to the other
+// members. A member sends `2 * (n - 1) / n` times the bytes of the tensor.
 Status GlooCollectives::all_reduce_in_parts(char* data, const Values& values, Call* call) {
   const Chunks chunks(values, kChunkBytes * static_cast<uint64_t>(size()));
   const size_t element = chunks.element;

@@ -1,6 +1,6 @@
 // Collectives over the connections of a mesh, for all or some members of a group. Every pair of members
 // communicates directly. The number of bytes is the same as in a ring, but every message takes only one hop.
-// Each element is summed in member order, either by a single member or by every member from the same numbers.
+// Each element is summed in member order, either by a single member or by every member from the same values.
 // All members therefore get the same bits, whatever the timing.
 //
 // The functions do not compare descriptions; the caller must have called GlooMesh::agree.
@@ -17,8 +17,8 @@ struct Values {
   Reduction reduction = Reduction::kSum;
 };
 
-// ByteRange: consecutive bytes. Exchange: the byte ranges that an all-to-all sends to and receives from each
-// member, by index among the members.
+// A ByteRange has consecutive bytes. An Exchange has the byte ranges that an all-to-all sends to and receives
+// from each member, by index among the members.
 struct ByteRange {
   size_t start = 0, length = 0;
 };
@@ -28,7 +28,7 @@ struct Exchange {
 
 class GlooCollectives {
  public:
-  // `members`: positions in the mesh's group, ascending, including this member's own position.
+  // `members` has positions in the mesh's group, ascending, including this member's own position.
   GlooCollectives(GlooMesh* mesh, std::vector<int> members);
 
   int size() const { return static_cast<int>(members_.size()); }
@@ -37,15 +37,15 @@ class GlooCollectives {
 
   // In place.
   Status all_reduce(void* data, const Values& values, Call* call);
-  // `input`: values.count elements for each member; `output` may be this member's part of `input`.
+  // `input` has `values.count` elements for each member; `output` may be this member's part of `input`.
   Status reduce_scatter(const void* input, void* output, const Values& values, Call* call);
   // `input` may be this member's part of `output`.
   Status all_gather(const void* input, void* output, size_t input_bytes, Call* call);
   // In place; `root`: index among the members.
   Status broadcast(void* data, size_t bytes, int root, Call* call);
   Status all_to_all(const void* input, void* output, const Exchange& exchange, Call* call);
-  // Checks for an all-to-all of unequal parts, before data is sent, that every member expects the sizes that
-  // the other members send.
+  // Checks for an all-to-all with unequal parts, before data is sent, that every member expects the sizes
+  // that the other members send.
   Status agree_on_parts(const Parts& parts, Call* call);
 
  private:
@@ -62,7 +62,7 @@ class GlooCollectives {
   GlooMesh* const mesh_;
   const std::vector<int> members_;
   int own_ = 0;
-  // buffers for the others' data: two, which alternate from chunk to chunk
+  // two buffers for the other members' data, which alternate from chunk to chunk
   std::vector<char> scratch_;
   size_t part_bytes_ = 0;
 };

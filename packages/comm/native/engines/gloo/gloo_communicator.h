@@ -1,4 +1,4 @@
-// The engine across hosts, for groups with one rank per host (and for other groups on request). Every
+// The engine across hosts, for groups with one rank per host (and, on request, for other groups). Every
 // collective begins with a comparison of the members' descriptions; every message is preceded by its
 // description.
 #pragma once
@@ -10,7 +10,7 @@ namespace mtl::comm::gloo {
 
 class GlooCommunicator : public Communicator {
  public:
-  // A mesh that is connected to all members.
+  // `mesh` must be connected to all members.
   explicit GlooCommunicator(std::unique_ptr<GlooMesh> mesh);
 
   const char* engine() const override { return "gloo"; }

@@ -9,8 +9,8 @@
 namespace mtl::comm::gloo {
 
 // Opens the library once per process; the first successful call determines the path. An empty `path` means
-// libmtl_comm_gloo.so next to the addon.
-// @return MTL_GLOO_LIBRARY, with the library that could not be opened and the reason.
+// libmtl_comm_gloo.so next to the addon. On failure, returns MTL_GLOO_LIBRARY, which names the library that
+// could not be opened and the reason.
 Status load_gloo(const std::string& path, const MtlGlooApi** api);
 
 }  // namespace mtl::comm::gloo

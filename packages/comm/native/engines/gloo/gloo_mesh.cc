@@ -9,7 +9,7 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// The maximum time, in milliseconds, until a wait notices that this process was aborted, or that another
+// How long it may take, in milliseconds, until a wait notices that this process was aborted, or that another
 // member, for which it does not wait, has sent a notice.
 constexpr int64_t kPollMs = 20;
 // How long transfers are checked after the deadline, in milliseconds, to distinguish members that are late
@@ -301,8 +301,8 @@ Status GlooMesh::finish(PendingTransfers* pending, Call* call) {
       if (is_late && std::find(late.begin(), late.end(), member) == late.end()) late.push_back(member);
     }
     std::sort(late.begin(), late.end());
-    // if several members are late, most of them wait for another member; the members that have waited longer
-    // will soon report which member it is
+    // if several members are late, most late members are themselves waiting for a member; the members that
+    // have waited longer will soon report which member it is
     const bool may_learn = late.size() > 1 && now_ns() < call->deadline_ns() + hearsay_ns(*call->group);
     if (!late.empty() && !may_learn) return call->timed_out(late);
   }

@@ -66,7 +66,7 @@ class GlooMesh {
   const GroupIdentity& group() const { return group_; }
   // The addresses at which the other members can connect to this member, as bytes for a store.
   const std::string& addresses() const { return own_addresses_; }
-  // Connects to `members`, who must all call this function when the group is created. `addresses`: the
+  // Connects to `members`, who must all call this function when the group is created. `addresses` has the
   // `addresses()` of all members, by position. Other members are connected at their first transfer.
   Status connect(std::vector<std::string> addresses, const std::vector<int>& members);
 

@@ -1,5 +1,5 @@
 // Collectives in three stages: within the host, across hosts, and again within the host. Notation: H hosts
-// with m members each, n = H m members in total; k is the number of elements in one member's part.
+// with m members each, `n = H * m` members in total; k is the number of elements in one member's part.
 #include <algorithm>
 #include <cstring>
 
@@ -73,7 +73,7 @@ Status HierarchicalCommunicator::all_reduce_chunk(char* data, const Values& valu
   MTL_RETURN_IF_ERROR(between_hosts(
       call, [&](Call* inner) { return peers_.all_reduce(own, {part, dtype, values.reduction}, inner); }));
   if (is_widened(values)) {
-    // rounds to 16 bits before the result is shared, so that the other members read half as many bytes
+    // rounds to 16 bits before the result is shared, so that the other members read half the bytes
     char* narrow = scratch(1, padded * size_of(values.dtype));
     char* own_narrow = narrow + static_cast<uint64_t>(topology_.own_place) * part * size_of(values.dtype);
     copy_or_narrow(values, own, own_narrow, part);

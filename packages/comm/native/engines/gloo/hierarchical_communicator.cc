@@ -44,8 +44,8 @@ HierarchicalCommunicator::HierarchicalCommunicator(Topology topology, std::uniqu
   if (local_ != nullptr) local_->set_patience(3 * patience_ns());
 }
 
-// The time, in nanoseconds, that a member waits longer for another host than for a member of its own host.
-// This time is longer than the skew between the ranks of a host.
+// How much longer, in nanoseconds, a member waits for another host than for a member of its own host. This
+// difference exceeds the skew between the ranks of a host.
 int64_t HierarchicalCommunicator::patience_ns() const {
   return std::clamp<int64_t>(group_.timeout_ns / 5, 300 * kMillisecond, 2000 * kMillisecond);
 }
@@ -94,8 +94,8 @@ Status HierarchicalCommunicator::between_hosts(Call* call, const std::function<S
     look();
   }
   const Status status = body(&inner);
-  // after a failure, this member continues to count as waiting, because the others are about to learn of the
-  // failure and must not blame this member before
+  // after a failure, this member continues to count as waiting, because the other members are about to learn
+  // of the failure and must not blame this member before that
   if (local_ != nullptr && status.ok()) local_->set_away(0);
   call->sent_bytes = inner.sent_bytes;
   return status;
@@ -126,7 +126,7 @@ bool HierarchicalCommunicator::is_direct(OperationKind kind) const {
                                 kind == OperationKind::kAllToAll);
 }
 
-// Sends a message to, or receives one from, a rank of this host. If `begun` is null, the whole operation is
+// Sends a message to a rank of this host, or receives one from it. If `begun` is null, the whole operation is
 // executed.
 Status HierarchicalCommunicator::message(Operation* operation, Call* call, Begun* begun) {
   const std::vector<int>& members = topology_.own_members();

@@ -3,7 +3,7 @@
 // If every host has the same number of members, the ranks with the same position on their hosts are called
 // peers. A reduction consists of a reduce-scatter within the host, a reduction among peers, and an all-gather
 // within the host. Every byte thus crosses the network once, and all ranks of a host send at the same time.
-// If the numbers differ, one rank of each host (its leader) communicates for the others in all-reduce,
+// If the numbers differ, one rank of each host (its leader) communicates for the other ranks in all-reduce,
 // broadcast and barrier, and operations with different data for each member run directly between all members.
 //
 // Order of summation: first over the members of a host by rank, then over hosts in the order of their first
@@ -30,14 +30,14 @@ struct Topology {
   int num_hosts() const { return static_cast<int>(hosts.size()); }
   const std::vector<int>& own_members() const { return hosts[static_cast<size_t>(own_host)]; }
   // The members with which this member runs collectives over the network, including itself; empty for a
-  // member that has another leader.
+  // member whose host has a different leader.
   std::vector<int> peers() const;
 };
 
 class HierarchicalCommunicator : public Communicator {
  public:
-  // `mesh` must be connected to topology.peers(). `local` connects the members of this host; null if this
-  // member is the only one.
+  // `mesh` must be connected to topology.peers(). `local` connects the members of this host; null if no other
+  // member is on this host.
   HierarchicalCommunicator(Topology topology, std::unique_ptr<GlooMesh> mesh,
                            std::unique_ptr<local::LocalCommunicator> local);
 
@@ -91,15 +91,16 @@ class HierarchicalCommunicator : public Communicator {
   Status all_gather(const Operation& operation, Call* call);
   Status broadcast(const Operation& operation, Call* call);
   Status all_to_all(const Operation& operation, Call* call);
-  // Gathers the sizes of all parts in an all-to-all of unequal parts, as a row-major matrix [sender,
-  // receiver] of numbers of elements.
+  // Gathers the part sizes of an all-to-all with unequal parts, in elements, as a row-major matrix [sender,
+  // receiver].
   Status lengths_of_parts(const Operation& operation, std::vector<uint64_t>* lengths, Call* call);
 
   const Topology topology_;
   const std::unique_ptr<GlooMesh> mesh_;
   const std::unique_ptr<local::LocalCommunicator> local_;
   GlooCollectives peers_, everybody_;
-  // the members of this host, and all members; both have the timeout for waits within the host
+  // `host_` has the members on this host, `group_` has all members; both have the timeout for waits within
+  // the host
   GroupIdentity host_, group_;
   uint64_t num_local_steps_ = 0;
   std::vector<char> scratch_[2];

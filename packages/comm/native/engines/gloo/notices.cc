@@ -7,7 +7,7 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// The maximum time to wait until a notice has been sent, in milliseconds: sufficient for loopback or a local
+// How long to wait for a notice to be sent, at most, in milliseconds: sufficient for loopback or a local
 // network. A peer that has not received the notice by then has ended or is stopped.
 constexpr int64_t kPatienceMs = 200;
 

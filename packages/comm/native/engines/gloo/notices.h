@@ -1,5 +1,5 @@
-// The control messages between members of a mesh. They report that a member leaves in the regular way, or why
-// the job ends.
+// The control messages between members of a mesh. They report that a member leaves cleanly, or why the job
+// ends.
 #pragma once
 
 #include <atomic>

@@ -25,13 +25,13 @@ struct alignas(64) MemberControl {
   std::atomic<uint64_t> arrived;  // steps at which this member has arrived
   std::atomic<uint32_t> has_left;
   std::atomic<uint32_t> is_attached;
-  // For groups across hosts: while this member waits for another host, the time of its last check (now_ns(),
-  // one clock per machine); otherwise 0. Other members then know that this member is late but not the cause
-  // of the delay. A member that has stopped does not check any more.
+  // For groups across hosts: the time of this member's latest check while it waits for a different host
+  // (now_ns(), one clock per machine); otherwise 0. From this time, the other members know that this member
+  // is late but not the cause of the delay. A member that has stopped does not check any more.
   std::atomic<int64_t> away_ns;
   Description descriptions[2];  // of this member's collectives; the index is the parity of the collective's number
-  // the parts of an all-to-all of unequal parts, indexed like `descriptions`: numbers of elements sent to and
-  // received from each member
+  // the part sizes of an all-to-all with unequal parts, indexed like `descriptions`: how many elements are
+  // sent to and received from each member
   struct PartLengths {
     uint64_t sent[kMaxMembers], received[kMaxMembers];
   } parts[2];
@@ -39,7 +39,7 @@ struct alignas(64) MemberControl {
 
 constexpr int kNumBuffers = 3;
 
-// The ring for the messages of one ordered pair of members.
+// The ring that holds the messages of one ordered pair of members.
 constexpr uint32_t kNumSlots = 4;
 constexpr uint64_t kSlotBytes = 128 * 1024;
 

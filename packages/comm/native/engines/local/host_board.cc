@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kMaxRanks = 256;
 constexpr int kMaxPublished = 512;  // the maximum number of groups that one rank may announce as their first member
-// How long to wait after a process has ended, in nanoseconds, until its reason is on the board or the
-// watchdog has noticed its death.
+// How long to wait after a process has ended, at most, in nanoseconds, until the reason for its end is on the
+// board or the watchdog has noticed its death.
 constexpr int64_t kReasonNs = 1000 * kMillisecond;
 
 struct Published {
@@ -51,7 +51,7 @@ struct HostBoard::Layout {
 
 namespace {
 
-// Converts a failure of the job to the error of an operation that waits for `operation` of `group` (a name).
+// Converts the job's failure to the error of a call that waits for `operation` in the group named `group`.
 Status seen_from(const Status& status, int rank, const char* group, const char* operation, int64_t started_ns) {
   if (status.ok()) return status;
   Failure failure = status.failure();
@@ -106,8 +106,7 @@ HostBoard::HostBoard(JobState* job, std::vector<int> ranks, Segment segment)
 
 HostBoard::~HostBoard() = default;
 
-// Waits until `reached()` becomes true through a change of the board, until the job fails, or until the
-// timeout.
+// Waits until a change of the board makes `reached()` true, until the job fails, or until the timeout.
 template <typename Reached>
 Status HostBoard::wait(int64_t timeout_ns, const Reached& reached, bool* is_reached) {
   const auto check = [&]() -> Status {

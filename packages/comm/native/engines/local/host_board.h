@@ -1,6 +1,6 @@
 // The state that the ranks of one host share outside their groups: which ranks have joined, which ranks have
-// left in the regular way, where the memory segments of groups are, and why the job was aborted. The first
-// rank of the host creates the board; the other ranks get its address from a store.
+// left cleanly, where the memory segments of groups are, and why the job was aborted. The first rank of the
+// host creates the board; the other ranks get its address from a store.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace mtl::comm::local {
 
 class HostBoard {
  public:
-  // `ranks`: the global ranks on this host in ascending order, including `job->rank()`.
+  // `ranks` has the global ranks on this host in ascending order, including `job->rank()`.
   static Status create(JobState* job, std::vector<int> ranks, std::unique_ptr<HostBoard>* board);
   static Status open(JobState* job, std::vector<int> ranks, const SegmentAddress& address,
                      std::unique_ptr<HostBoard>* board);
@@ -27,9 +27,9 @@ class HostBoard {
   int size() const { return static_cast<int>(ranks_.size()); }
   int own_index() const { return own_; }
 
-  // Announces this process and waits for the other ranks. MTL_TIMEOUT names the missing ranks.
+  // Announces this process and waits for the other ranks. The error MTL_TIMEOUT names the missing ranks.
   Status join(int64_t timeout_ns);
-  // Returns the process id of a rank (an index into ranks()) that has joined.
+  // Returns the process id of a rank that has joined. `index` is an index into ranks().
   int pid_of(int index) const;
 
   // Announces a segment of this process under a key, for ever: a place that was given to another segment
@@ -38,14 +38,15 @@ class HostBoard {
   // Waits until the rank has announced a segment under `key`. `what` is the segment's name in errors. Returns
   // MTL_RANK_LEFT if the rank has left the job without announcing it.
   Status find(int index, uint64_t key, const char* what, int64_t timeout_ns, SegmentAddress* address);
-  // Returns the reason why a segment that the rank announced cannot be opened: MTL_RANK_LEFT if the rank has
-  // left the job, or the failure of the job; otherwise `status`, the error of opening it.
+  // Returns the reason why a segment announced by the rank at `index` cannot be opened: MTL_RANK_LEFT if the
+  // rank has left the job, the job's failure if the job has failed, otherwise `status`, the error from
+  // opening the segment.
   Status reason_for(const Status& status, int index, const char* what);
 
   // Tells the other ranks of this host why the job ends. If several ranks call this function, the first
   // reason is kept.
   void write_abort(const Failure& reason);
-  // Returns true, with the reason, if a rank has aborted.
+  // Returns true and sets `reason` if a rank has aborted.
   bool read_abort(Failure* reason) const;
 
   // Leaves the job: from now on, the end of this process does not count as a failure.

@@ -6,8 +6,8 @@
 namespace mtl::comm::local {
 namespace {
 
-// Up to this size, an all-reduce is not divided among members. It then takes one step instead of two, which
-// saves more time than the additional bytes cost.
+// All-reduces of at most this many bytes are not divided among members. They take one step instead of two,
+// which saves more time than the additional bytes cost.
 constexpr uint64_t kSmallBytes = 1024;
 
 // From this size on, a step transfers a whole buffer. Gradients and parameters of this size are usually
@@ -44,8 +44,8 @@ LocalCommunicator::Plan LocalCommunicator::plan_of(const Operation& operation) c
   return plan;
 }
 
-// Returns the number of steps of an all-to-all of unequal parts, which depends on the largest part of all
-// pairs.
+// Returns how many steps an all-to-all with unequal parts takes: the number of chunks in the largest part
+// that any member sends to another member.
 uint64_t LocalCommunicator::most_chunks(const Operation& operation, const Plan& plan) const {
   uint64_t most = 1;
   for (int from = 0; from < size_; ++from) {

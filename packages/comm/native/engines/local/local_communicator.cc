@@ -5,8 +5,8 @@
 namespace mtl::comm::local {
 namespace {
 
-// The interval, in nanoseconds, at which a wait past its timeout checks whether members are waiting for
-// another host.
+// After its timeout, a wait checks at this interval, in nanoseconds, whether members are waiting for a
+// different host.
 constexpr int64_t kLookNs = 50 * kMillisecond;
 
 }  // namespace
@@ -122,7 +122,7 @@ Status LocalCommunicator::wait_for_all(uint64_t step, Call* call) {
     const WaitResult result = wait_on(&header_->round, limits, reached, check, &failure);
     if (result == WaitResult::kReached) return ok_status();
     if (result == WaitResult::kFailed) return failure;
-    // a member that is alive checks far more often than once in half the timeout
+    // a living member checks much more often than once per `limit_ns`, half of the timeout
     const int64_t limit_ns = call->group->timeout_ns / 2;
     const std::vector<int> late = late_at(step);
     std::vector<int> blamed;
@@ -144,7 +144,7 @@ std::vector<int> LocalCommunicator::late_at(uint64_t step) const {
   return late;
 }
 
-// Returns true if the member is waiting for another host and has checked within the limit.
+// Returns true if the member is waiting for a different host and has checked within the last `limit_ns`.
 bool LocalCommunicator::is_away(int member, int64_t limit_ns) const {
   const int64_t away_ns = members_[member].away_ns.load(std::memory_order_acquire);
   return away_ns != 0 && now_ns() - away_ns < limit_ns;
@@ -163,8 +163,8 @@ MemberControl::PartLengths& LocalCommunicator::parts_of(int member, const Operat
   return members_[member].parts[operation.description.sequence % 2];
 }
 
-// Compares the sizes of unequal parts. Every member compares all pairs, so all members report the same
-// mismatch.
+// Compares the part sizes that senders and receivers expect. Every member compares all pairs, so all members
+// report the same mismatch.
 Status LocalCommunicator::compare_parts(const Operation& operation, Call* call) const {
   for (int from = 0; from < size_; ++from) {
     for (int to = 0; to < size_; ++to) {

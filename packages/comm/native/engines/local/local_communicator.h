@@ -2,13 +2,13 @@
 //
 // A collective is a sequence of steps with one barrier each. In a step, every member copies a chunk of its
 // input into its own buffer and arrives at the barrier; when all have arrived, members read each other's
-// buffers. Each member has three buffers, and can fill the next buffer before it has read the last data of
-// the others. One member's slow copy therefore overlaps with the work of other members.
+// buffers. Each member has three buffers, so it can fill the next buffer before it has read the latest data
+// of the other members. One member's slow copy therefore overlaps with the work of other members.
 //
 // A large all-reduce of three or more members is divided: each member reduces one slice of the chunk, and the
-// others copy the result one step later. A member then sends 2 (n-1)/n of its bytes, as in a ring. Sums are
-// always computed in rank order, whatever the order of arrival, so results do not depend on timing and all
-// members get the same bits.
+// other members copy the result one step later. A member then sends `2 * (n - 1) / n` times its bytes, as in
+// a ring. Sums are always computed in rank order, whatever the order of arrival, so results do not depend on
+// timing and all members get the same bits.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +31,8 @@ class LocalCommunicator : public Communicator {
                        std::unique_ptr<LocalCommunicator>* communicator);
   static Status open(const GroupIdentity& group, const LocalOptions& options, const SegmentAddress& address,
                      std::unique_ptr<LocalCommunicator>* communicator);
-  // Creates another member in the process of `first`, which must live longer. Both members use one mapping,
-  // so that a race detector sees all accesses to the same addresses.
+  // Creates an additional member in the process of `first`, which must outlive the new member. Both members
+  // use one mapping, so that a race detector sees all accesses to the same addresses.
   static std::unique_ptr<LocalCommunicator> join(const GroupIdentity& group, const LocalOptions& options,
                                                  const LocalCommunicator& first);
   // Returns the layout of a group: its `buffer_bytes`, and the size of its segment.

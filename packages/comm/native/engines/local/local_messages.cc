@@ -21,7 +21,7 @@ char* LocalCommunicator::slot(Mailbox* box, uint64_t index) const {
   return reinterpret_cast<char*>(box) + GroupLayout::round_up(sizeof(Mailbox)) + index % kNumSlots * kSlotBytes;
 }
 
-// Fills free slots. Returns true if the whole message has been written.
+// Fills the slots that are free. Returns true if the whole message has been written.
 bool LocalCommunicator::send_slots(Operation* operation, Call* call) {
   Mailbox* box = mailbox(rank_, operation->peer);
   const uint64_t bytes = operation->input_bytes;

@@ -4,7 +4,7 @@
 
 namespace mtl::comm::local {
 
-// CMakeLists.txt writes a row for each instruction set that this build contains.
+// CMakeLists.txt generates reduce_sets.inc, with a row for each instruction set that this build contains.
 #define MTL_REDUCE_SET(name, is_supported) extern const ReduceTable reduce_table_##name;
 #include "reduce_sets.inc"
 #undef MTL_REDUCE_SET

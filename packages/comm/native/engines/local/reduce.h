@@ -1,4 +1,4 @@
-// Element-wise reduction of several arrays, for all dtypes, with the best instruction set that this CPU
+// Element-wise reduction of several arrays, for all dtypes, using the best instruction set that this CPU
 // supports.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace mtl::comm::local {
 
-// Reduces arrays element by element, for example output[i] = sources[0][i] + sources[1][i] + ..., in this
+// Reduces arrays element by element, for example `output[i] = sources[0][i] + sources[1][i] + ...`, in this
 // order. Sums of 16-bit floats are computed in float32 and rounded once; integers wrap around. In maximum and
 // minimum, the result is NaN if any value is NaN, and +0 is greater than -0. `output` may be one of the
 // sources.
@@ -30,8 +30,8 @@ struct ReduceSet {
   bool (*is_supported)();
 };
 
-// The instruction sets that this build contains (isa/sets.cmake), in order of preference. The last one runs
-// on every CPU.
+// The instruction sets that this build contains (see isa/sets.cmake), in order of preference. The last set
+// runs on every CPU.
 struct ReduceSets {
   const ReduceSet *first, *last;
 
@@ -45,8 +45,8 @@ const ReduceTable& best_reduce_table();
 
 ReduceFunction reduce_function(DType dtype, Reduction reduction);
 
-// Convert 16-bit floats to float32 and back (rounding to nearest, ties to even), for sums that are computed
-// in several stages and rounded once.
+// Conversions of 16-bit floats to float32 and back (rounding to nearest, ties to even), for sums that are
+// computed in several stages and rounded once.
 void widen(DType dtype, const void* source, float* target, size_t count);
 void narrow(DType dtype, const float* source, void* target, size_t count);
 

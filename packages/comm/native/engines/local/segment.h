@@ -1,4 +1,4 @@
-// Memory that processes of one host share. Its creator keeps it open. Other processes open it by the
+// Memory that processes of one host share. Its creator keeps it open. Other processes open it using the
 // creator's process id and descriptor.
 #pragma once
 
@@ -30,13 +30,13 @@ class Segment {
   Segment& operator=(Segment&& other) noexcept;
   ~Segment();
 
-  // Creates a segment. Its memory after the prefix is zero.
+  // Creates a segment. Its memory is zero, except for the `Prefix` at the start.
   static Status create(uint64_t bytes, Segment* segment);
-  // Opens a segment. @return MTL_SEGMENT if the process has ended, if its files are not accessible, or if the
-  // segment is not the expected one.
+  // Opens a segment. Returns MTL_SEGMENT if the creator has ended, if its files are not accessible, or if the
+  // address belongs to a different segment by now.
   static Status open(const SegmentAddress& address, Segment* segment);
 
-  // Returns a segment that uses the mapping of `owner`, which keeps ownership. It is for members that are
+  // Returns a segment that uses the mapping of `owner`, which keeps ownership. Used for members that are
   // threads of one process.
   static Segment borrow(const Segment& owner);
 

@@ -14,8 +14,8 @@ namespace mtl::comm::local {
 class Watchdog {
  public:
   // Starts the watchdog. All ranks of the board must have joined. `grace_ns`: how long the process may
-  // continue after an abort. Afterwards the watchdog prints the reason and ends the process with status 1.
-  // Destroying the watchdog cancels this.
+  // continue after an abort. Afterwards the watchdog prints the reason and ends the process with status 1. If
+  // the watchdog is destroyed before that, the process is not ended.
   static Status start(JobState* job, HostBoard* board, int64_t grace_ns, std::unique_ptr<Watchdog>* watchdog);
   ~Watchdog();
 

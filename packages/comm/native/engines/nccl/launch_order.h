@@ -1,6 +1,7 @@
 // Makes a process launch the collectives of all its groups in the order in which the program started them.
-// This prevents a deadlock: two devices that launch the kernels of two communicators in different orders
-// would wait for each other. All members start the operations of their common groups in the same order.
+// This order prevents a deadlock: two devices that launch the kernels of two communicators in different
+// orders would wait for each other. All members start the operations of their common groups in the same
+// order.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ std::string path_of(void* handle, const char* name) {
 }
 
 // Asks the python3 on PATH for the directory where pip installs packages. Starting Python takes 20 ms, so
-// this is one of the last places to search.
+// this directory is one of the last places to search.
 std::string python_packages() {
   const char* command = "python3 -c 'import sysconfig;print(sysconfig.get_paths()[\"purelib\"])' 2>/dev/null";
   FILE* pipe = popen(command, "r");

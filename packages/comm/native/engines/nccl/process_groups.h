@@ -18,9 +18,9 @@ class ProcessGroups {
    public:
     virtual ~Member() = default;
     // Adds the member's communicators to the list; the member must not use them afterwards. Returns false if
-    // it has no communicators to abort.
+    // the member has no communicators to abort.
     virtual bool give_up(std::vector<ncclComm*>* communicators) = 0;
-    // This function is called when the communicators that the member gave up have been aborted.
+    // Called when the communicators that the member gave up have been aborted.
     virtual void aborted() = 0;
   };
 
@@ -37,7 +37,7 @@ class ProcessGroups {
     members_.erase(std::remove(members_.begin(), members_.end(), member), members_.end());
   }
 
-  // Calls `abort` once, with the communicators of all members.
+  // Calls `abort` once, and passes the communicators of all members.
   void abort_all(const std::function<void(const std::vector<ncclComm*>&)>& abort) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<ncclComm*> communicators;

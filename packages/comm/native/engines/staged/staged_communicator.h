@@ -3,13 +3,15 @@
 // also computes the sums. Host tensors are passed directly to the host engine.
 //
 // An operation on device memory:
-//   begin    (the program's thread, never blocks) records the compute stream's position in an event; the
-//            communication stream waits for it and copies the input to pinned memory
-//   execute  (the queue's own thread, or the one that waits) waits on the host for that copy, runs the operation on the
-//            host's engine, enqueues the copy of the result on the copy stream, and makes the compute stream
-// wait for it; blocks while the program records a graph of that stream (mtl/device_api.h) Copies to the
-// device have their own stream: on the stream of copies to the host, which wait for kernels, a result that is
-// already available would be delayed.
+//   begin    (on the program's thread, never blocks) records the compute stream's position in an event; the
+//            communication stream waits for this event and copies the input to pinned memory
+//   execute  (on the queue's own thread, or on the thread that waits) waits on the host for that copy, runs
+//            the operation on the host engine, enqueues the copy of the result on the copy stream, and makes
+//            the compute stream wait for the result; blocks while the program records a graph of the compute
+//            stream (see mtl/device_api.h)
+//
+// Copies to the device have their own stream. On the stream of copies to the host, which wait for kernels, a
+// result that is already available would be delayed.
 #pragma once
 
 #include <map>

@@ -32,7 +32,7 @@ void* map_shared(int handle, uint64_t bytes) {
 
 }  // namespace
 
-// Uses a memfd, because the limit of /dev/shm does not apply to it.
+// Uses a memfd, because the size limit of /dev/shm does not apply to a memfd.
 Status create_shared_memory(uint64_t bytes, int* handle, void** data) {
   *handle = memfd_create("mtl-comm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (*handle < 0) return failed("memfd_create");

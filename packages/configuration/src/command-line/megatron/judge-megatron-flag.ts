@@ -11,15 +11,15 @@ export interface MegatronFlag {
   /** Advice for a user who needs the flag's function; undefined for a flag that is always accepted. */
   readonly remedy: string | undefined;
   /**
-   * Values for which a flag is accepted, although the flag is rejected otherwise: they describe what this
-   * project does in any case.
+   * Values for which a flag is accepted, although the flag is otherwise rejected, because they describe what
+   * this project always does.
    */
   readonly harmless: readonly string[];
-  /** The least and the largest number of values; undefined for a flag that is always rejected. */
+  /** The minimum and the maximum number of values; undefined for a flag that is always rejected. */
   readonly takes: readonly [least: number, most: number] | undefined;
 }
 
-/** Flags that have no effect if another flag, which is in the schema, has one of the listed values. */
+/** Flags that have no effect if a certain flag of the schema has one of the listed values. */
 const harmlessWith: Readonly<
   Record<string, { readonly flag: FlagName; readonly values?: readonly unknown[]; readonly why?: string }>
 > = {
@@ -59,7 +59,8 @@ function readTable(table: string): ReadonlyMap<string, MegatronFlag> {
 }
 
 /**
- * All known flags of Megatron-LM that are not in the schema, by name. A name that ends with `*` is a prefix.
+ * All known Megatron-LM flags that are not in the schema, keyed by name. A name that ends with `*` is a
+ * prefix.
  */
 export const megatronFlags: ReadonlyMap<string, MegatronFlag> = readTable(unsupportedFlags);
 
@@ -88,7 +89,7 @@ export function judgeMegatronFlag(options: {
   readonly megatron: MegatronFlag;
   readonly values: readonly string[];
   readonly where: string;
-  /** Returns the value of another flag in the same command line or file. */
+  /** Returns the value of a flag in the same command line or file. */
   readonly valueOfFlag: (flag: FlagName) => unknown;
 }): string | UnusableFlag {
   const { name, megatron, values, where, valueOfFlag } = options;

@@ -5,7 +5,7 @@ import { type FlagName, flagNames } from '../../schema/flag-schema.js';
 import { validateConfiguration } from '../../validation/validate-configuration.js';
 import { parseFlags } from '../parse-flags.js';
 
-/** A command line of a model with eight experts, which satisfies the needs of the flags below. */
+/** A command line for a model with eight experts, with which the flags below are valid. */
 const experts = `${small} --num-experts 8 --disable-bias-linear --swiglu`;
 
 const parse = (line: string) => parseFlags(`${experts} ${line}`.split(' '));

@@ -68,7 +68,8 @@ describe('the reason of an unsupported Megatron flag', () => {
 
   it('names only flags that exist', () => {
     const known = new Set([...Object.keys(flagSchema.shape), ...Object.keys(flagAliases)]);
-    // flags of other programs, which the texts mention: mtl eval, the programs of mtl data prepare, and node
+    // flags of other programs that the reasons and remedies mention: mtl eval, the programs of mtl data
+    // prepare, and node
     const ofOthers = ['task', 'cpu-prof', 'config', 'dry-run'];
     for (const [name, { why, remedy = '' }] of megatronFlags) {
       for (const [, flag] of `${why} ${remedy}`.matchAll(/(?<![\w-])--([a-z][a-z0-9-]*)/g)) {

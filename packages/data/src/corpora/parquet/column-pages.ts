@@ -18,7 +18,7 @@ import { decompressZstd } from './zstd.js';
 export interface ColumnChunk {
   /** The offset in the file of the chunk's first page. */
   readonly start: number;
-  /** The number of bytes of all pages in the chunk. */
+  /** The total size of the chunk's pages in bytes. */
   readonly length: number;
   readonly codec: CompressionCodec;
   /** The number of rows in the chunk. Each row has a value, which may be null. */
@@ -152,7 +152,7 @@ export function checkCount(value: unknown, name: string): number {
 
 function readBytes(options: { descriptor: number; position: number; length: number }): Buffer {
   // each page has its own buffer; a text that extends beyond its page therefore also extends beyond the
-  // buffer, which is an error
+  // buffer, so that reading it fails
   const bytes = Buffer.allocUnsafeSlow(options.length);
   if (readFully(options.descriptor, bytes, options.position) === bytes.length) return bytes;
   throw new Error('it became shorter while it was read');
@@ -167,7 +167,7 @@ const remaining = ({ view, offset }: Reader): number => view.byteLength - offset
 interface DataPage {
   readonly header: PageHeader;
   readonly bytes: Uint8Array;
-  /** The number of bytes of the page after decompression. */
+  /** The size of the page after decompression, in bytes. */
   readonly length: number;
   readonly numValues: number;
   readonly chunk: ColumnChunk;
@@ -195,7 +195,7 @@ function openPage({ header, bytes, length, numValues, chunk }: DataPage): OpenPa
 }
 
 /**
- * Opens a page of version 2: the levels come first and are not compressed; the header contains the numbers of
+ * Opens a page of version 2: the levels come first and are not compressed; the header contains the counts of
  * nulls and rows.
  */
 function openPageV2({ header, bytes, length, numValues, chunk }: DataPage): OpenPage {
@@ -385,7 +385,9 @@ function checkEnd(reader: Reader): void {
   if (left < 0) throw new Error(`it ends ${-left} bytes early`);
 }
 
-/** Decompresses a page into exactly `length` bytes. Throws an Error if the result has another length. */
+/**
+ * Decompresses a page into exactly `length` bytes. Throws an Error if the result does not have this length.
+ */
 function decompress(bytes: Uint8Array, length: number, codec: CompressionCodec): Uint8Array {
   return decompressPage(bytes, length, codec, boundedCompressors);
 }

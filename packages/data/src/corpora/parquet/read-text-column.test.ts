@@ -99,7 +99,7 @@ describe('readTextColumn', () => {
 
 /**
  * Changes the bytes of a file one at a time. Without a checksum, a changed text need not be an error, but a
- * changed number of documents must be an error. (`npm run dev -- fuzz` tries many more.)
+ * changed number of documents must be an error. (`npm run dev -- fuzz` tries many more changes.)
  */
 describe('a damaged file', () => {
   const flips = [0x01, 0x80, 0xff];
@@ -149,7 +149,10 @@ describe('a damaged file', () => {
   });
 });
 
-/** Flips the bits of small files of every codec one at a time, and compares the result with pyarrow's. */
+/**
+ * Flips the bits of small files of every codec one at a time, and compares the result with the result of
+ * pyarrow.
+ */
 describe('a flipped bit', () => {
   const folder = new URL('../../../fixtures/parquet-damage/', import.meta.url);
   const damage = JSON.parse(readFileSync(new URL('damage.json', folder), 'utf8')) as Record<string, string>;
@@ -168,7 +171,7 @@ describe('a flipped bit', () => {
         bytes[at]! ^= mask;
         try {
           const isOther = String(await readBytes(bytes)) !== String(valid);
-          // if a page has a checksum, a flipped bit must never give other texts
+          // if a page has a checksum, a flipped bit must never give different texts
           if (isOther && (name.endsWith('-crc') || (accepted[at]! & mask) === 0)) wrong.push(`bit ${bit}`);
         } catch (error) {
           if (!MtlError.isInstance(error)) wrong.push(`bit ${bit}: ${String(error)}`);

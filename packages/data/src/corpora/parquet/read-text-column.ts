@@ -37,9 +37,9 @@ interface ReadTextColumnOptions {
 
 /**
  * Opens a file and returns the texts of a column in order. Only one page and a dictionary are in memory. The
- * numbers of rows and values in the footer must match the pages, so that a damaged file never results in
- * fewer texts without an error. Throws `MTL_DATA_CORPUS` with the row or row group. The file stays open until
- * the last text has been read.
+ * counts of rows and values in the footer must match the pages, so that a damaged file never results in fewer
+ * texts without an error. Throws `MTL_DATA_CORPUS`, which names the row or row group. The file stays open
+ * until the last text has been read.
  */
 export async function readTextColumn(
   options: ReadTextColumnOptions,
@@ -129,7 +129,9 @@ function utf8Decoder(): (text: Uint8Array) => string {
 const readMessage = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 const damage = (error: unknown): string => `is not a readable Parquet file (${readMessage(error)})`;
 
-/** Runs a step. An error without a code is replaced by a coded error with the message of `what`. */
+/**
+ * Runs `step`. An error without a code is replaced by a coded error, whose message is the result of `what`.
+ */
 function attempt<T>(path: string, step: () => T, what: (error: unknown) => string): T {
   try {
     return step();

@@ -18,8 +18,8 @@ export async function loadZstd(): Promise<void> {
 
 /**
  * Decompresses the frames of a page of `length` bytes with libzstd, which verifies their sizes, blocks,
- * tables and checksums. Throws an Error if the frames are damaged or contain another number of bytes. Call
- * `loadZstd` first.
+ * tables and checksums. Throws an Error if the frames are damaged or do not contain `length` bytes.
+ * `loadZstd` must be called first.
  */
 export function decompressZstd(bytes: Uint8Array, length: number): Uint8Array {
   if (decoder === undefined) throw new Error('the decoder of Zstandard is not loaded');

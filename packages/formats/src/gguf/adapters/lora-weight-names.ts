@@ -16,8 +16,8 @@ import { pairedRows } from '../paired-rows.js';
 import { rotatesNeighbours } from '../weight-names.js';
 
 /**
- * The GGUF names of the matrices that each LoRA target adapts. The experts' first linear layer is two
- * matrices, gate and up.
+ * For each LoRA target, the GGUF names of the matrices that it adapts. The experts' first linear layer
+ * consists of two matrices, gate and up.
  */
 const matrices: Readonly<Record<LoraTarget, readonly string[]>> = {
   qkv: ['attn_qkv'],
@@ -40,7 +40,7 @@ const matrices: Readonly<Record<LoraTarget, readonly string[]>> = {
 const computeProduct = (sizes: readonly number[]): number =>
   sizes.reduce((product, size) => product * size, 1);
 
-/** Maps a LoRA factor to its copies in a file. The file has a copy for each of several matrices. */
+/** Maps a LoRA factor to several copies in a file, one for each matrix that uses the factor. */
 const repeated = (
   name: string,
   sources: readonly HuggingFaceTensor[],
@@ -71,8 +71,8 @@ function upMapping(
 }
 
 /**
- * Returns the mappings of the LoRA factors of all E experts of a layer: A [E, r, I] and B [E, O, r], for rank
- * r, I inputs and O outputs.
+ * Returns the mappings for the LoRA factors of all E experts in a layer: A [E, r, I] and B [E, O, r], for
+ * rank r, I inputs and O outputs.
  */
 function expertMappings(
   { down, up }: AdaptedWeight,
@@ -90,9 +90,9 @@ function expertMappings(
 }
 
 /**
- * Returns the names of a model's adapters in GGUF files: the name of the matrix with `.lora_a` [r, I] and
- * `.lora_b` [O, r]. llama.cpp's conversion of PEFT files writes the same names. The rows of B for queries and
- * keys have the same permutation as the rows of the adapted matrix.
+ * Returns the names of a model's adapters in GGUF files: the name of the adapted matrix followed by `.lora_a`
+ * [r, I] or `.lora_b` [O, r]. llama.cpp's conversion of PEFT files writes the same names. For queries and
+ * keys, the rows of B are permuted in the same way as the rows of the adapted matrix.
  *
  * @throws ConfigurationError MTL_LORA_TARGETS
  */

@@ -10,17 +10,17 @@ import { tensorSources } from '../tensor-sources.js';
 import { writeGgufFile } from '../write-gguf-file.js';
 import { ggufLoraNames } from './lora-weight-names.js';
 
-/** Adapters of a model, and the GGUF file to write. */
+/** The adapters to write, and options for the GGUF file. */
 export interface WriteGgufLoraOptions {
-  /** The path of a new file. It is written atomically, with one rename. */
+  /** The output path, which must not exist. The file appears atomically, with one rename. */
   readonly path: string;
   readonly model: GptModelConfiguration;
   readonly lora: LoraConfiguration;
-  /** Complete tensors of the model. Only the adapters are written. */
+  /** The model's tensors, each complete. Only the adapters are written. */
   readonly tensors: readonly LogicalTensor[];
-  /** The config.json fields of the model's original directory, for the model type. */
+  /** The config.json fields of the model's original directory. Only the model type is used. */
   readonly origin?: HuggingFaceOrigin | undefined;
-  /** Name of the adapters in the file. Default: left out. */
+  /** The adapters' name in the file. Default: no name. */
   readonly name?: string | undefined;
 }
 
@@ -28,7 +28,7 @@ export interface WriteGgufLoraOptions {
  * Writes low-rank adapters in float32 as a GGUF file, which llama.cpp loads together with the adapted model's
  * file.
  *
- * @throws CheckpointError MTL_GGUF_ARCHITECTURE for a model that llama.cpp computes in another way,
+ * @throws CheckpointError MTL_GGUF_ARCHITECTURE for a model that llama.cpp computes differently,
  *   MTL_GGUF_EXISTS, MTL_GGUF_IO, MTL_NOT_FINITE, MTL_CHECKPOINT_*
  */
 export async function writeGgufLora(options: WriteGgufLoraOptions): Promise<void> {

@@ -4,8 +4,8 @@ import type { WeightNames } from '../../huggingface/mapped-weights.js';
 import type { HuggingFaceTensor } from '../../huggingface/weight-mapping.js';
 
 /**
- * The names in GGUF files, by the names in the transformers library: modules of the whole model, then modules
- * of a layer.
+ * The names in GGUF files, by the names in the transformers library: first for modules of the whole model,
+ * then for modules of a layer.
  */
 const modelNames: Readonly<Record<string, string>> = {
   'embeddings.word_embeddings': 'token_embd',
@@ -35,10 +35,10 @@ function renamed({ name, shape }: HuggingFaceTensor): HuggingFaceTensor {
   return { name: `${ggufModule}.${kind}`, shape };
 }
 
-/** Returns true if a tensor of a BERT belongs to a head, given its logical name. */
+/** Returns true if a BERT's tensor with the given logical name belongs to a head. */
 export const isOfHead = (name: string): boolean => !/^(embedding|encoder)\./.test(name);
 
-/** Returns the names of a BERT's tensors in GGUF files: the encoder, without heads. */
+/** Returns the names of a BERT's tensors in GGUF files. Contains only the encoder, not the heads. */
 export function ggufBertNames(model: BertModelConfiguration): WeightNames {
   const mappings = bertWeightNames(model)
     .mappings.filter(({ name }) => !isOfHead(name))

@@ -10,34 +10,36 @@ import { wordPieceMetadata } from '../tokenizer/word-piece-metadata.js';
 import { writeGgufFile } from '../write-gguf-file.js';
 import { ggufBertNames, isOfHead } from './bert-weight-names.js';
 
-/** A BERT and the GGUF file to write. */
+/** The BERT to write, and options for the GGUF file. */
 export interface WriteGgufBertOptions {
-  /** The path of a new file. It is written atomically, with one rename. */
+  /** The output path, which must not exist. The file appears atomically, with one rename. */
   readonly path: string;
   readonly model: BertModelConfiguration;
-  /** All tensors of the model, complete. They are read one by one. Tensors of heads are left out. */
+  /** All of the model's tensors, each complete. They are read one by one. The heads' tensors are ignored. */
   readonly tensors: readonly LogicalTensor[];
-  /** Dtype of the matrices in the file; vectors are float32. Default: float32. */
+  /** The dtype of the matrices in the file; vectors are always float32. Default: float32. */
   readonly dtype?: GgufDtype;
-  /** The tokenizer's files: a tokenizer.json with WordPiece, or a vocab.txt. */
+  /** The tokenizer's files, which must contain a tokenizer.json with WordPiece, or a vocab.txt. */
   readonly tokenizerFiles: TokenizerFiles;
   /**
-   * For a vocab.txt: true if texts are converted to lower case. Default: the value in tokenizer_config.json.
+   * Only for a vocab.txt: true if texts are converted to lower case. Default: the value in
+   * tokenizer_config.json.
    */
   readonly lowersCase?: boolean | undefined;
-  /** Name of the model in the file. Default: left out. */
+  /** The model's name in the file. Default: no name. */
   readonly name?: string | undefined;
 }
 
 /**
- * llama.cpp's number for mean pooling, the mean of the last layer's outputs (llama.h, llama_pooling_type).
+ * llama.cpp's code for mean pooling, the mean of the last layer's outputs (see `llama_pooling_type` in
+ * llama.h).
  */
 const meanPooling = 1;
 
 /**
- * Rejects a BERT that llama.cpp would compute in another way.
+ * Rejects a BERT that llama.cpp would compute differently.
  *
- * @throws CheckpointError MTL_GGUF_ARCHITECTURE, with the property by name
+ * @throws CheckpointError MTL_GGUF_ARCHITECTURE, whose message names the property
  */
 function checkBert({ layerNormPlacement, positionEmbeddingType }: BertModelConfiguration): void {
   const problem =
@@ -73,7 +75,7 @@ const bertMetadata = (model: BertModelConfiguration): Metadata => ({
 
 /**
  * Writes the encoder of a BERT as a GGUF file. llama.cpp computes embeddings of texts with such a file, as
- * the mean of the last layer's outputs. Heads and the padding of the vocabulary are left out.
+ * the mean of the last layer's outputs. Heads and the vocabulary's padding are omitted.
  *
  * @returns notices for the user
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE, MTL_GGUF_TOKENIZER, MTL_GGUF_EXISTS, MTL_GGUF_IO,
@@ -84,7 +86,7 @@ export async function writeGgufBert(options: WriteGgufBertOptions): Promise<read
   checkBert(model);
   const { vocabularySize, numLayers } = model;
   const tokenizer = wordPieceMetadata({ files: tokenizerFiles, vocabularySize, lowersCase });
-  // the file has no output head, and llama.cpp then stores the embedding in the type that it uses for heads
+  // the file has no output head, so llama.cpp stores the embedding in the type that it uses for heads
   const typed = { numLayers, tieEmbeddings: true };
   const written = tensorSources({
     names: ggufBertNames(model),

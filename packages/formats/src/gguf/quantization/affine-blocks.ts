@@ -8,7 +8,7 @@ const { fround } = Math;
 export const superBlockValues = 256;
 const subBlockValues = 32;
 
-/** Packs the scales and offsets of the 8 sub-blocks, 6 bits each, into 12 bytes in ggml's order. */
+/** Packs the scales and offsets of the 8 sub-blocks into 12 bytes, 6 bits each, in ggml's order. */
 function packSixBits(
   view: DataView,
   at: number,
@@ -23,7 +23,9 @@ function packSixBits(
   }
 }
 
-/** Rounds values to multiples, 0 to 63, of the unit: the largest value divided by 63. */
+/**
+ * Rounds values to multiples of a unit, which is the largest value divided by 63. The multiples are 0 to 63.
+ */
 function inSixBits(values: readonly number[]): {
   readonly unit: number;
   readonly multiples: readonly number[];
@@ -37,10 +39,9 @@ function inSixBits(values: readonly number[]): {
 }
 
 /**
- * Writes the bytes that Q4_K and Q5_K have in common: the float16 units d and m of a block, and 12 bytes with
- * the multiples s and o of its sub-blocks. Returns the levels q of the 256 values. The value of a level is d
- * s q
- * - m o.
+ * Writes the bytes that Q4_K and Q5_K have in common: a block's float16 units d and m, and 12 bytes that
+ * contain the multiples s and o of its sub-blocks. Returns the levels q of the 256 values. A level stands for
+ * the value `d * s * q - m * o`.
  */
 export function encodeAffineBlock(
   block: Float32Array,
@@ -61,8 +62,8 @@ export function encodeAffineBlock(
     const sub = Math.floor(index / subBlockValues);
     const scale = fround(scaleUnit * scales.multiples[sub]!);
     const offset = fround(offsetUnit * offsets.multiples[sub]!);
-    // with a scale of 0, every value of the sub-block is -offset. ggml's reference then keeps the levels from
-    // its search
+    // if the scale is 0, every value of the sub-block is -offset regardless of the levels; as in ggml's
+    // reference, the levels from the search are kept
     levels[index] =
       scale === 0
         ? found[sub]!.levels[index % subBlockValues]!

@@ -2,7 +2,7 @@ import { clamp, roundEven } from './float32-arithmetic.js';
 
 const { abs, fround, sqrt } = Math;
 
-/** Settings of the search for the levels of a sub-block. */
+/** Settings of the search for a sub-block's levels. */
 export interface LevelSearch {
   /** The largest level; the smallest is 0. */
   readonly maxLevel: number;
@@ -11,23 +11,20 @@ export interface LevelSearch {
   readonly numSteps: number;
 }
 
-/** Values as `scale * level - offset`, with offset 0 or more. */
+/** The values of a sub-block as `scale * level - offset`. The offset is not negative. */
 export interface AffineLevels {
   readonly scale: number;
   readonly offset: number;
   readonly levels: Uint8Array;
 }
 
-/** Sums over the values of a sub-block that least squares needs to find scale and minimum. */
+/** Sums over a sub-block's values, from which least squares computes scale and minimum. */
 interface Sums {
   readonly weights: number;
   readonly values: number;
 }
 
-/**
- * Returns the weight of each value in the error: the value's magnitude plus the root mean square of all
- * values.
- */
+/** Returns each value's weight in the error: its magnitude plus the root mean square of all values. */
 function computeWeights(values: Float32Array): Float32Array {
   let squares = 0;
   for (const value of values) squares = fround(squares + fround(value * value));
@@ -36,8 +33,8 @@ function computeWeights(values: Float32Array): Float32Array {
 }
 
 /**
- * Returns the scale and minimum with the least weighted squared error for given levels; undefined if no such
- * pair exists.
+ * Returns the scale and minimum that minimize the weighted squared error for the given levels; undefined if
+ * there are none.
  */
 function leastSquares(
   levels: Uint8Array,
@@ -63,7 +60,7 @@ function leastSquares(
   return { scale, minimum };
 }
 
-/** Returns the weighted squared error when `scale * level + minimum` approximates the values. */
+/** Returns the weighted squared error of approximating the values by `scale * level + minimum`. */
 function computeError(
   levels: Uint8Array,
   {
@@ -85,9 +82,9 @@ function computeError(
 }
 
 /**
- * Searches for the best scale and offset of a sub-block. Each candidate scale rounds the values to levels,
- * and least squares fit a scale and a minimum to these levels. This is the search of ggml's reference
- * quantization for Q4_K and Q5_K, with the same order of float32 operations.
+ * Searches for the best scale and offset of a sub-block. For each candidate scale, it rounds the values to
+ * levels, and fits a scale and a minimum to these levels by least squares. This is the same search as in
+ * ggml's reference quantization for Q4_K and Q5_K, with the same order of float32 operations.
  */
 export function searchAffineLevels(values: Float32Array, search: LevelSearch): AffineLevels {
   const { maxLevel, firstStep, numSteps } = search;
@@ -124,7 +121,7 @@ export function searchAffineLevels(values: Float32Array, search: LevelSearch): A
     if (error >= bestError) continue;
     best = { ...found, levels: levels.slice() };
     bestError = error;
-    // as in ggml's reference, the next candidates start from the new minimum
+    // as in ggml's reference, the following candidates start from the new minimum
     base = found.minimum;
   }
   return { scale: best.scale, offset: -best.minimum, levels: best.levels };

@@ -4,8 +4,8 @@ import { bytesOfValues, tensorTypes } from '../tensor-types.js';
 import { codecs } from './codecs.js';
 
 /**
- * Reads a fixture of tooling/fixtures/gguf-blocks.py: values, or the blocks into which ggml itself quantized
- * these values.
+ * Reads a fixture made by tooling/fixtures/gguf-blocks.py: float32 values, or the blocks into which ggml
+ * itself quantized these values.
  */
 const fixture = (name: string): Uint8Array =>
   new Uint8Array(readFileSync(new URL(`../../../fixtures/gguf-blocks/${name}`, import.meta.url)));
@@ -46,8 +46,8 @@ it('decodes Q8_0 to within half a level of the values', () => {
   for (let start = 0; start < values.length; start += 32) {
     const block = values.subarray(start, start + 32);
     const largest = block.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
-    // the error is at most half a level, plus two rounding errors: of the scale, which is rounded to float16,
-    // over 127 levels, and of the smallest float16 step over 127 levels
+    // the error is at most half a level plus two rounding errors, each over 127 levels: the rounding of the
+    // scale to float16, and the smallest float16 step
     const bound = (largest / 127) * (0.5 + 127 * 2 ** -11) + 127 * 2 ** -25;
     const worst = block.reduce((far, value, at) => Math.max(far, Math.abs(decoded[start + at]! - value)), 0);
     expect(worst).toBeLessThanOrEqual(bound * (1 + 1e-6));

@@ -1,6 +1,6 @@
 /**
- * Stores 32 numbers of 5 bits: first their fifth bits as one 32-bit number, then their low 4 bits in 16
- * bytes. The low half of each byte belongs to the first 16 numbers, and the high half to the last 16.
+ * Stores 32 levels of 5 bits: first their fifth bits as one 32-bit integer, then their low 4 bits in 16
+ * bytes. The low half of each byte belongs to the first 16 levels, and the high half to the last 16.
  */
 export function setFiveBitLevels(view: DataView, at: number, levelAt: (index: number) => number): void {
   let high = 0;

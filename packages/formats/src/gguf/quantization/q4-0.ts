@@ -7,9 +7,9 @@ const blockValues = 32;
 const blockBytes = 18;
 
 /**
- * Codec of Q4_0: blocks of 32 values with a float16 scale d and 32 numbers q of 4 bits; a value is d (q - 8).
- * The scale maps the value of largest magnitude to -8. The low half of each byte belongs to the first 16
- * values (ggml's block_q4_0 and its reference quantization).
+ * The codec for Q4_0: blocks of 32 values with a float16 scale d and 32 levels q of 4 bits. A value is `d *
+ * (q - 8)`. The scale maps the value of largest magnitude to -8. The low half of each byte belongs to the
+ * first 16 values. See ggml's block_q4_0 and its reference quantization.
  */
 export const q4Zero: Codec = {
   maxAbsolute: maxFloat16 * 8,

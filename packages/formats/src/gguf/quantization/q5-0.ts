@@ -8,9 +8,9 @@ const blockValues = 32;
 const blockBytes = 22;
 
 /**
- * Codec of Q5_0: blocks of 32 values with a float16 scale d, then the fifth bits and the low 4 bits of 32
- * numbers q; a value is d (q - 16). The scale maps the value of largest magnitude to -16 (ggml's block_q5_0
- * and its reference quantization).
+ * The codec for Q5_0: blocks of 32 values with a float16 scale d, followed by the fifth bits and the low 4
+ * bits of 32 levels q. A value is `d * (q - 16)`. The scale maps the value of largest magnitude to -16. See
+ * ggml's block_q5_0 and its reference quantization.
  */
 export const q5Zero: Codec = {
   maxAbsolute: maxFloat16 * 16,

@@ -7,8 +7,9 @@ const blockValues = 32;
 const blockBytes = 24;
 
 /**
- * Codec of Q5_1: blocks of 32 values with a float16 scale d and minimum m, then the fifth bits and the low 4
- * bits of 32 numbers q; a value is d q + m (ggml's block_q5_1 and its reference quantization).
+ * The codec for Q5_1: blocks of 32 values with a float16 scale d and minimum m, followed by the fifth bits
+ * and the low 4 bits of 32 levels q. A value is `d * q + m`. See ggml's block_q5_1 and its reference
+ * quantization.
  */
 export const q5One: Codec = {
   maxAbsolute: maxFloat16,

@@ -5,9 +5,9 @@ const blockBytes = 176;
 const search = { maxLevel: 31, firstStep: -0.5, numSteps: 15 };
 
 /**
- * Codec of Q5_K: blocks of 256 values as in Q4_K, with levels of 5 bits. First, 32 bytes contain the fifth
- * bits: each byte has one bit for each sub-block. Then follow the low 4 bits (ggml's block_q5_K and its
- * reference quantization).
+ * The codec for Q5_K: blocks of 256 values as in Q4_K, but with levels of 5 bits. First, 32 bytes contain the
+ * fifth bits: each byte has one bit for each sub-block. Then follow the low 4 bits. See ggml's block_q5_K and
+ * its reference quantization.
  */
 export const q5K: Codec = {
   maxAbsolute: maxFloat16,

@@ -10,14 +10,15 @@ const highBits = 128;
 const scalesStart = 192;
 const unitStart = 208;
 
-// ggml treats a block as zeros if all its magnitudes are below this value
+// if all magnitudes in a block are below this value, ggml treats the block as zeros
 const least = fround(1e-15);
 
 const computeLevel = (value: number, inverse: number): number =>
   clamp(roundEven(fround(inverse * value)), -32, 31);
 
 /**
- * The scale of 16 values, and the factor that converts values to levels; without a factor all levels are 0.
+ * The scale of 16 values, and the factor that converts values to levels. If the factor is undefined, all
+ * levels are 0.
  */
 interface Scale {
   readonly scale: number;
@@ -26,7 +27,7 @@ interface Scale {
 
 /**
  * Returns the scale of 16 values. Each candidate maps the value of largest magnitude to about -32. The best
- * candidate has the smallest squared error, weighted by the squares of the values.
+ * candidate has the smallest squared error, in which values are weighted by their squares.
  */
 function chooseScale(values: Float32Array): Scale {
   const largest = valueOfLargestMagnitude(values, 0, values.length);
@@ -60,13 +61,13 @@ function chooseScale(values: Float32Array): Scale {
   return { scale, inverse: chosen };
 }
 
-/** Returns the scales of the sub-blocks of a block. */
+/** Returns the scales of a block's sub-blocks. */
 const chooseScales = (block: Float32Array): readonly Scale[] =>
   Array.from({ length: superBlockValues / subBlockValues }, (_, index) =>
     chooseScale(block.subarray(index * subBlockValues, (index + 1) * subBlockValues)),
   );
 
-/** Writes the scales of a block. Returns false if all values of the block count as zeros. */
+/** Writes the scales of a block. Returns false if all of the block's values count as zeros. */
 function encodeScales(found: readonly Scale[], view: DataView, at: number): boolean {
   const scales = Float32Array.from(found, ({ scale }) => scale);
   const largest = valueOfLargestMagnitude(scales, 0, scales.length);
@@ -79,7 +80,7 @@ function encodeScales(found: readonly Scale[], view: DataView, at: number): bool
   return true;
 }
 
-/** Quantizes a block to levels from 0 to 63, with the scales that `view` has from byte `at` on. */
+/** Quantizes a block to levels from 0 to 63, using the scales that are stored in `view` from byte `at` on. */
 function computeLevels(
   block: Float32Array,
   { found, view, at }: { readonly found: readonly Scale[]; readonly view: DataView; readonly at: number },
@@ -89,16 +90,16 @@ function computeLevels(
     const sub = Math.floor(index / subBlockValues);
     const scale = fround(unit * view.getInt8(at + scalesStart + sub));
     if (scale !== 0) return 32 + clamp(roundEven(fround(value / scale)), -32, 31);
-    // if there is no inverse, the scale of the sub-block is 0, so its values are 0 for any levels
+    // without an inverse, the sub-block's scale is 0, so its values are 0 regardless of the levels
     const { inverse } = found[sub]!;
     return inverse === undefined ? 0 : 32 + computeLevel(value, inverse);
   });
 }
 
 /**
- * Codec of Q6_K: blocks of 256 values in 16 sub-blocks. A block has the low 4 bits and the high 2 bits of
- * levels q of 6 bits, 16 signed bytes s and a float16 unit d; a value is d s (q - 32) (ggml's block_q6_K and
- * its reference quantization).
+ * The codec for Q6_K: blocks of 256 values in 16 sub-blocks. A block has the low 4 bits and the high 2 bits
+ * of 256 levels q, 16 signed bytes s and a float16 unit d. A value is `d * s * (q - 32)`. See ggml's
+ * block_q6_K and its reference quantization.
  */
 export const q6K: Codec = {
   maxAbsolute: maxFloat16,
@@ -111,8 +112,8 @@ export const q6K: Codec = {
       if (!encodeScales(found, view, at)) continue;
       const levels = computeLevels(block, { found, view, at });
       for (let index = 0; index < superBlockValues / 2; index++) {
-        // 64 bytes contain 128 levels: the low halves contain two rows of 32, and the high halves contain the
-        // next two rows
+        // 64 bytes contain 128 levels: the low halves contain two rows of 32 levels, and the high halves
+        // contain the next two rows
         const first = 128 * Math.floor(index / 64) + (index % 64);
         bytes[at + index] = (levels[first]! & 15) | ((levels[first + 64]! & 15) << 4);
       }

@@ -6,8 +6,8 @@ const blockValues = 32;
 const blockBytes = 34;
 
 /**
- * Codec of Q8_0: blocks of 32 values with a float16 scale d and 32 signed bytes q; a value is d q. The scale
- * maps the largest magnitude to 127 (ggml's block_q8_0 and its reference quantization).
+ * The codec for Q8_0: blocks of 32 values with a float16 scale d and 32 signed bytes q. A value is `d * q`.
+ * The scale maps the largest magnitude to 127. See ggml's block_q8_0 and its reference quantization.
  */
 export const q8Zero: Codec = {
   maxAbsolute: maxFloat16 * 127,

@@ -15,7 +15,7 @@ import {
 } from '../tensor-types.js';
 import { type GgufHeader, HeaderCutOff, HeaderDefect, parseHeader, type ReadValue } from './parse-header.js';
 
-/** Wording of error messages about the weights in GGUF files. */
+/** The wording of error messages about the weights in GGUF files. */
 const terms: WeightTerms = {
   code: 'MTL_GGUF_WEIGHTS',
   configuration: 'its metadata',
@@ -23,7 +23,7 @@ const terms: WeightTerms = {
   untied: 'a file without output.weight',
 };
 
-/** Returns the error for a file that breaks the format. */
+/** Makes the error for a file that violates the format. */
 export const ggufInvalid = (path: string, problem: string): CheckpointError =>
   new CheckpointError('MTL_GGUF_INVALID', `${path} is not a valid GGUF file: ${problem}`, {
     remedy: 'copy or download the file again; `ls -l` shows whether it is shorter than its source',
@@ -31,10 +31,10 @@ export const ggufInvalid = (path: string, problem: string): CheckpointError =>
     exitCode: 2,
   });
 
-/** A tensor of a file, as described in the header. */
+/** A tensor as described in a file's header. */
 interface GgufEntry {
   readonly shape: readonly number[];
-  /** The dtype that `read` returns; quantized tensors are decoded to float32. */
+  /** The dtype of the values that `read` returns. Quantized tensors are decoded to float32. */
   readonly dtype: Dtype;
   /** The number of bytes that `read` returns. */
   readonly bytes: number;
@@ -51,13 +51,13 @@ const dtypes: Partial<Readonly<Record<TensorType, Dtype>>> = {
 };
 const readableTypes = Object.keys(dtypes).join(', ');
 
-// the number of values of a quantized tensor that are decoded at a time
+// how many values of a quantized tensor are decoded at a time
 const valuesAtOnce = 2 ** 18;
 const firstBytes = 2 ** 20;
-// the maximum length of a header; it is larger than the tokens and merges of any known vocabulary
+// the maximum length of a header, which leaves room for more tokens and merges than any known vocabulary has
 const mostHeaderBytes = 2 ** 28;
 
-/** Reads and parses the header of a file, with more bytes at each attempt until the header is complete. */
+/** Reads and parses a file's header. Each attempt reads more bytes, until the header is complete. */
 async function readHeader(handle: FileHandle, path: string, fileBytes: number): Promise<GgufHeader> {
   const most = Math.min(mostHeaderBytes, fileBytes);
   for (let length = Math.min(firstBytes, most); ; length = Math.min(4 * length, most)) {
@@ -73,7 +73,7 @@ async function readHeader(handle: FileHandle, path: string, fileBytes: number): 
   }
 }
 
-/** Returns the tensors by name, after checking that all are within the file and do not overlap. */
+/** Returns the tensors by name, after checking that they are all within the file and do not overlap. */
 function indexEntries({ tensors, dataStart, alignment }: GgufHeader, path: string, fileBytes: number) {
   const entries = new Map<string, GgufEntry>();
   let end = 0;
@@ -128,7 +128,7 @@ export class GgufFile implements WeightFiles {
    * Opens a file and checks its header.
    *
    * @throws CheckpointError MTL_GGUF_INVALID for a file that violates the format, MTL_GGUF_DTYPE for an
-   *   unsupported type of tensor, MTL_GGUF_IO for a file that cannot be read
+   *   unsupported tensor type, MTL_GGUF_IO for a file that cannot be read
    */
   static async open(path: string): Promise<GgufFile> {
     let handle: FileHandle | undefined;
@@ -153,7 +153,7 @@ export class GgufFile implements WeightFiles {
    * Returns the row-major, little-endian bytes of a tensor, or of a range of its values.
    *
    * @throws CheckpointError MTL_GGUF_INVALID for a file that became shorter after it was opened,
-   *   MTL_NOT_FINITE with `requireFinite`
+   *   MTL_NOT_FINITE for a value that is not finite, if `requireFinite` is true
    */
   async read(options: {
     readonly name: string;
@@ -178,7 +178,7 @@ export class GgufFile implements WeightFiles {
     return target;
   }
 
-  /** Decodes the blocks that contain a range of values, a limited number of values at a time, to float32. */
+  /** Decodes the blocks that contain a range of values to float32, a limited number of values at a time. */
   async #decode({ type, start }: GgufEntry, range: ValueRange, target: Uint8Array): Promise<void> {
     const { blockValues } = tensorTypes[type];
     const values = new Float32Array(target.buffer, target.byteOffset, range.end - range.start);

@@ -2,7 +2,10 @@ import { CheckpointError } from '@mtl/errors';
 import { ggufInvalid } from './gguf-file.js';
 import type { ReadValue } from './parse-header.js';
 
-/** The metadata of a file, read value by value. A mismatch throws a coded error that names the file. */
+/**
+ * A file's metadata, which are read value by value. If a value is missing or has the wrong type, a coded
+ * error names the file.
+ */
 export class MetadataFields {
   readonly path: string;
   readonly #values: ReadonlyMap<string, ReadValue>;
@@ -70,7 +73,7 @@ export class MetadataFields {
     throw ggufInvalid(this.path, `it has no ${key}`);
   }
 
-  /** Returns the error for a model that this project cannot compute. */
+  /** Makes the error for a model that this project cannot compute. */
   unsupported(problem: string, expected: string): CheckpointError {
     return new CheckpointError('MTL_GGUF_ARCHITECTURE', `${this.path}: ${problem}`, {
       expected,
@@ -79,7 +82,7 @@ export class MetadataFields {
     });
   }
 
-  /** Returns the keys with a prefix that have not been read yet, in the order of the file. */
+  /** Returns the keys that begin with `prefix` and have not been read yet, in the order of the file. */
   unread(prefix: string): readonly string[] {
     return [...this.#values.keys()].filter((key) => key.startsWith(prefix) && !this.#read.has(key));
   }

@@ -5,8 +5,8 @@ import type { MetadataFields } from './metadata-fields.js';
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * The model types that are read, by llama.cpp's architecture: the first without experts, the second with
- * experts.
+ * The supported model types for each of llama.cpp's architectures. If there are two, the first is for models
+ * without experts, and the second for models with experts.
  */
 const modelTypes: Readonly<Record<string, readonly GptTypeName[]>> = {
   gpt2: ['gpt2'],
@@ -21,9 +21,9 @@ const modelTypes: Readonly<Record<string, readonly GptTypeName[]>> = {
 
 /**
  * Returns the shortest decimal number that rounds to the same float32 as `value`. For example, files store
- * 1e-5 as the float32 9.99999974e-6.
+ * 1e-5 as the float32 9.99999974e-6, for which the result is 1e-5.
  *
- * @param stored returns the number that a file stores for a given number. Default: the number itself
+ * @param stored converts a number to the value that a file stores for it. Default: the identity
  */
 export function shortestDecimal(value: number, stored = (number: number): number => number): number {
   for (let digits = 1; digits < 9; digits++) {
@@ -33,7 +33,7 @@ export function shortestDecimal(value: number, stored = (number: number): number
   return value;
 }
 
-/** Returns the scaling of rotary positions in the fields of config.json. */
+/** Returns the config.json fields that describe the scaling of rotary positions. */
 function ropeFields(fields: MetadataFields, key: (name: string) => string): Fields {
   const type = fields.text(key('rope.scaling.type')) ?? 'none';
   const factor = shortestDecimal(fields.number(key('rope.scaling.factor')) ?? 1);
@@ -158,14 +158,14 @@ function llamaFields(
     ...(modelType === 'llama' ? { attention_bias: hasBias, mlp_bias: has('blk.0.ffn_gate.bias') } : {}),
     ...(modelType === 'qwen2_moe' ? { qkv_bias: hasBias } : {}),
     ...(modelType === 'mixtral' ? { sliding_window: null } : {}),
-    // this interval is not stored, because it is a constant in llama.cpp
+    // the file does not contain this interval, because it is a constant in llama.cpp
     ...(modelType === 'smollm3' ? { no_rope_layer_interval: 4 } : {}),
     ...expertFields(fields, key, modelType),
   };
 }
 
 /**
- * Returns the model in a GGUF file as config.json fields of the transformers library.
+ * Returns config.json fields of the transformers library that describe the model in a GGUF file.
  *
  * @throws CheckpointError MTL_GGUF_INVALID for metadata that are missing or wrong, MTL_GGUF_ARCHITECTURE for
  *   a model that this project cannot compute

@@ -1,8 +1,8 @@
 import { defaultAlignment, type TensorInfo, valueTypes } from '../metadata.js';
 
 /**
- * A metadata value after reading. A 64-bit integer is a number if a number represents it exactly, otherwise a
- * bigint.
+ * A metadata value that was read from a file. A 64-bit integer is a number if a number can represent it
+ * exactly, otherwise a bigint.
  */
 export type ReadValue = number | bigint | boolean | string | readonly ReadValue[];
 
@@ -10,7 +10,7 @@ export type ReadValue = number | bigint | boolean | string | readonly ReadValue[
 export interface GgufHeader {
   readonly metadata: ReadonlyMap<string, ReadValue>;
   readonly tensors: readonly TensorInfo[];
-  /** Position of the first byte of the tensors in the file. */
+  /** The file offset of the first tensor's first byte. */
   readonly dataStart: number;
   readonly alignment: number;
 }
@@ -18,17 +18,19 @@ export interface GgufHeader {
 /** The header breaks the format. */
 export class HeaderDefect extends Error {}
 
-/** The header continues beyond the bytes that were read. */
+/** Thrown if the header continues beyond the bytes that were read. */
 export class HeaderCutOff extends Error {}
 
 const mostDimensions = 4;
 const mostNesting = 4;
 const mostAlignment = 2 ** 20;
-// a limit above the number of merges in any vocabulary; it exists because a list of objects takes many times
-// the bytes of the file
+// more merges than any vocabulary has; the limit exists because a list of objects takes many times as much
+// memory as its bytes in the file
 const mostValues = 2 ** 23;
 
-/** The smallest number of bytes of a value, by type. A text or a list has at least its length field. */
+/**
+ * The minimum number of bytes that a value needs, by type. A string or a list has at least a length field.
+ */
 const leastBytes: Readonly<Record<number, number>> = {
   [valueTypes.uint8]: 1,
   [valueTypes.int8]: 1,
@@ -77,7 +79,10 @@ class Cursor {
     return this.#view.getBigUint64(this.take(8), true);
   }
 
-  /** Reads a count of items, after a check that items of at least `least` bytes each fit into the file. */
+  /**
+   * Reads an item count, and rejects it if that many items of at least `least` bytes each do not fit into the
+   * rest of the file.
+   */
   count(what: string, least: number): number {
     const count = this.uint64();
     if (count <= BigInt(Math.floor((this.#fileBytes - this.position) / least))) return Number(count);

@@ -17,19 +17,22 @@ import { readTokenizer } from './read-tokenizer.js';
 /** An opened GGUF file with a GPT. */
 export interface GgufGpt {
   readonly path: string;
-  /** Name of the kind of model in the transformers library: `gpt2`, `llama` ... */
+  /** The model type in the transformers library, such as `gpt2` or `llama`. */
   readonly modelType: GptTypeName;
   readonly configuration: GptModelConfiguration;
-  /** Ids of the tokens that end a text. */
+  /** The ids of the tokens that end a text. */
   readonly endTokens: readonly number[];
   /** The model's config.json fields, as in a directory of the transformers library. */
   readonly origin: HuggingFaceOrigin;
-  /** The texts of tokenizer.json and tokenizer_config.json. Empty if the tokenizer cannot be converted. */
+  /**
+   * The contents of tokenizer.json and tokenizer_config.json, by file name. Empty if the tokenizer cannot be
+   * converted.
+   */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Notes for the user. */
   readonly notices: readonly string[];
   /**
-   * Fills tensors of the model, or slices of tensors, from the file.
+   * Fills the given tensors, or slices of tensors, with values from the file.
    *
    * @throws CheckpointError MTL_GGUF_WEIGHTS, MTL_GGUF_INVALID, MTL_NOT_FINITE
    */
@@ -38,15 +41,21 @@ export interface GgufGpt {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** `low_freq_factor` and `high_freq_factor` of Llama 3's scaling; all published models have these values. */
+/**
+ * The values of `low_freq_factor` and `high_freq_factor` in Llama 3's scaling; all published models have
+ * these values.
+ */
 const [lowFactor, highFactor] = [1, 4];
 
-// the maximum number of factors; there is a factor for each pair of features of a head
+// the maximum number of frequency factors; there is one factor for each pair of a head's features
 const mostFactors = 2 ** 16;
 
 type Fields = ReturnType<typeof modelFields>;
 
-/** Adds the rope scaling of Llama 3 to the fields, if the file has its factors as `rope_freqs.weight`. */
+/**
+ * Adds Llama 3's rope scaling to the fields if the file has the tensor `rope_freqs.weight`, which contains
+ * the frequency factors.
+ */
 async function withScaling(stated: Fields, file: GgufFile, fields: MetadataFields): Promise<Fields> {
   const name = 'rope_freqs.weight';
   const entry = file.tensors.get(name);
@@ -72,9 +81,10 @@ async function withScaling(stated: Fields, file: GgufFile, fields: MetadataField
 }
 
 /**
- * Returns the scalings of Llama 3 that may have produced these factors. The largest factor is the scaling of
- * long wavelengths. A wavelength between the bounds determines the original number of positions. Without such
- * a wavelength, the function tries usual numbers of positions, and every number that matches is a result.
+ * Returns the Llama 3 scalings that may have produced the given frequency factors. The largest factor applies
+ * to long wavelengths. Each factor between 1 and the largest one determines the original number of positions,
+ * so its scaling comes first in the list. For files without such a factor, the list continues with the usual
+ * position counts. The caller computes each scaling's factors and compares them with the file's factors.
  */
 function listScalings(factors: Float32Array, base: number): readonly Fields['rope_scaling'][] {
   const factor = shortestDecimal(Math.max(...factors));
@@ -98,8 +108,8 @@ const powersOfTwo = Array.from({ length: 18 }, (_, exponent) => 2 ** (exponent +
 const padding = { makeVocabularySizeDivisibleBy: 128 };
 
 /**
- * Compares the number of experts with the rows of the routers. With this check, a wrong number is found
- * before a name is made for each expert.
+ * Compares the number of experts with the row count of each router. This finds a wrong number of experts
+ * before weight names are made for every expert.
  */
 function checkExperts(file: GgufFile, numExperts: number | undefined): void {
   if (numExperts === undefined) return;
@@ -110,18 +120,18 @@ function checkExperts(file: GgufFile, numExperts: number | undefined): void {
   throw weightsRefused(file, `its metadata declare ${numExperts} experts, and ${found}`);
 }
 
-/** The wording of errors about fields of the model. */
+/** The wording of errors about the model's fields. */
 const fieldTerms = {
   code: 'MTL_GGUF_INVALID',
   remedy: 'use a file as the program that wrote it left it',
 } as const;
 
 /**
- * Opens a GGUF file with a GPT-2, Llama, Mixtral, Qwen2, Qwen3, Qwen2-MoE, Qwen3-MoE or OLMoE in float32,
- * float16, bfloat16 or q8_0. The caller closes it.
+ * Opens a GGUF file that contains a GPT-2, Llama, Mixtral, SmolLM3, Qwen2, Qwen3, Qwen2-MoE, Qwen3-MoE or
+ * OLMoE in float32, float16, bfloat16 or q8_0. The caller closes it.
  *
- * @throws CheckpointError MTL_GGUF_INVALID for a file that violates the format, MTL_GGUF_DTYPE for other
- *   types of tensors, MTL_GGUF_ARCHITECTURE for an unsupported model, MTL_GGUF_WEIGHTS if tensors and
+ * @throws CheckpointError MTL_GGUF_INVALID for a file that violates the format, MTL_GGUF_DTYPE for an
+ *   unsupported tensor type, MTL_GGUF_ARCHITECTURE for an unsupported model, MTL_GGUF_WEIGHTS if tensors and
  *   metadata differ, MTL_GGUF_IO
  */
 export async function readGguf(path: string): Promise<GgufGpt> {
@@ -131,13 +141,13 @@ export async function readGguf(path: string): Promise<GgufGpt> {
     const config = await withScaling(modelFields(fields, file), file, fields);
     const json = new JsonFields(path, config, fieldTerms);
     const { modelType, configuration } = parseGptConfiguration(json, padding);
-    // called only after the sizes have been compared with the weights
+    // called only after the sizes have been compared with the weights, because the names depend on the sizes
     const names = () => ggufWeightNames(modelType, configuration);
     checkExperts(file, configuration.numExperts);
     checkWeightSizes({
       ...configuration,
-      // the number of experts is not checked here, because routers have other names than in the transformers
-      // library; `checkExperts` has already compared it
+      // the number of experts is not checked here, because the routers have different names in GGUF files
+      // than in the transformers library; `checkExperts` has already checked it
       numExperts: undefined,
       weights: file,
       stated: { fields: json, table: modelTypes[modelType].fields },

@@ -3,7 +3,7 @@ import { tokenKinds } from '../tokenizer/token-list.js';
 import { ggufInvalid } from './gguf-file.js';
 import type { MetadataFields } from './metadata-fields.js';
 
-/** A tokenizer converted to the files of the transformers library. */
+/** A tokenizer that has been converted to the files of the transformers library. */
 interface ReadTokenizer {
   readonly files: Readonly<Record<string, string>>;
   readonly endTokens: readonly number[];
@@ -12,7 +12,7 @@ interface ReadTokenizer {
 
 const none = (notice: string): ReadTokenizer => ({ files: {}, endTokens: [], notices: [notice] });
 
-/** The ids of special tokens, by their names in tokenizer_config.json. */
+/** Returns the ids of special tokens, by their names in tokenizer_config.json. */
 function specialIds(fields: MetadataFields, vocabularySize: number): ReadonlyMap<string, number> {
   const keys = { bos_token: 'bos', eos_token: 'eos', eot: 'eot', unk_token: 'unknown', pad_token: 'padding' };
   const found = new Map<string, number>();
@@ -25,7 +25,7 @@ function specialIds(fields: MetadataFields, vocabularySize: number): ReadonlyMap
   return found;
 }
 
-/** Returns the contents of tokenizer.json for a byte-level BPE. */
+/** Returns the contents of tokenizer.json for a byte-level BPE tokenizer. */
 function tokenizerJson(
   {
     tokens,
@@ -70,7 +70,8 @@ function tokenizerJson(
 }
 
 /**
- * Returns a post-processor that adds a token at the beginning of texts, at the end, at both, or at neither.
+ * Returns a post-processor that adds the token `begin` before each text and the token `end` after it. Either
+ * may be undefined; the result is null if both are undefined.
  */
 function tokensAround(
   tokens: readonly string[],
@@ -97,10 +98,10 @@ function tokensAround(
 }
 
 /**
- * Returns the tokenizer of a file. Only a byte-level BPE with a known pre-tokenizer is supported. Other
- * tokenizers are left out with a notice.
+ * Returns a file's tokenizer. Only a byte-level BPE with a known pre-tokenizer is supported. For an
+ * unsupported tokenizer, the result contains no files, only a notice.
  *
- * @throws CheckpointError MTL_GGUF_INVALID for lists of wrong lengths and ids beyond the vocabulary
+ * @throws CheckpointError MTL_GGUF_INVALID for a list of the wrong length or an id beyond the vocabulary
  */
 export function readTokenizer(fields: MetadataFields, vocabularySize: number): ReadTokenizer {
   const model = fields.text('tokenizer.ggml.model');

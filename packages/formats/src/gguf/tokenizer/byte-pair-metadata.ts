@@ -6,8 +6,8 @@ import { type ListedToken, tokenKinds, tokenListMetadata } from './token-list.js
 import { type JsonObject, tokenizerRefused, tokenText } from './tokenizer-files.js';
 
 /**
- * The tokenizer of a model: the contents of tokenizer.json and tokenizer_config.json, and the ids of the
- * tokens that end texts.
+ * A model's tokenizer: the contents of tokenizer.json (`json`) and tokenizer_config.json (`settings`), and
+ * the ids of the tokens that end a text.
  */
 export interface ByteLevelTokenizerJson {
   readonly json: JsonObject;
@@ -20,7 +20,10 @@ const remedy = 'write the model with --save-hf DIR, which takes any tokenizer';
 
 const refused = (problem: string, expected: string) => tokenizerRefused(problem, expected, remedy);
 
-/** Returns the components of a Sequence. A component that is not a Sequence is returned as a list of one. */
+/**
+ * Returns the components of a `Sequence`. A component of a different type is returned as a list with a single
+ * entry.
+ */
 function listComponents(component: unknown, field: string): readonly JsonObject[] {
   if (!isJsonObject(component)) return [];
   const parts = component.type === 'Sequence' ? component[field] : [component];
@@ -30,7 +33,7 @@ function listComponents(component: unknown, field: string): readonly JsonObject[
 /**
  * Rejects a tokenizer.json with components that llama.cpp does not have.
  *
- * @returns notices about differences in rare texts
+ * @returns notices about differences that affect only rare texts
  * @throws CheckpointError MTL_GGUF_TOKENIZER
  */
 function checkParts({ model, normalizer }: JsonObject): readonly string[] {
@@ -105,7 +108,7 @@ function listTokens(json: JsonObject): { byId: Map<number, ListedToken>; idByTok
   return { byId, idByToken };
 }
 
-/** Returns each merge as a text: two tokens with a space between. */
+/** Returns each merge as a string: two tokens separated by a space. */
 function readMerges(json: JsonObject): readonly string[] {
   const { merges } = json.model as { readonly merges?: unknown };
   const listed = Array.isArray(merges) ? merges : [];
@@ -121,7 +124,7 @@ function namePreTokenizer(found: FoundPreTokenizer): string {
 }
 
 /**
- * Rejects a vocabulary with GPT-4o's pattern if llama.cpp would merge some tokens in another way.
+ * Rejects a vocabulary with GPT-4o's pattern if llama.cpp would merge some tokens differently.
  *
  * @throws CheckpointError MTL_GGUF_TOKENIZER
  */
@@ -136,7 +139,8 @@ function checkLetters(tokens: ReadonlyMap<number, ListedToken>): void {
 }
 
 /**
- * Returns the metadata for special tokens, and for tokens that are added at the beginning and end of texts.
+ * Returns the metadata for special tokens, including the tokens that are added at the beginning and end of
+ * each text.
  */
 function specialTokens(
   { json, settings, endTokens }: ByteLevelTokenizerJson,
@@ -180,8 +184,8 @@ function specialTokens(
 /**
  * Returns the metadata of a byte-level BPE.
  *
- * @throws CheckpointError MTL_GGUF_TOKENIZER, with the name of the component, for a tokenizer that llama.cpp
- *   does not have
+ * @throws CheckpointError MTL_GGUF_TOKENIZER for a tokenizer with a component that llama.cpp does not have;
+ *   the message names the component
  */
 export function bytePairMetadata(tokenizer: ByteLevelTokenizerJson): {
   readonly metadata: Metadata;

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { tokenWithOtherMerges } from './letters-of-gpt4o.js';
 
-/** Returns bytes as the characters of byte-level vocabularies. */
+/** Writes bytes as the characters with which byte-level vocabularies represent them. */
 function showBytes(bytes: Uint8Array): string {
   const isShown = (byte: number): boolean =>
     (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;

@@ -1,4 +1,4 @@
-/** Returns the byte for each character that byte-level vocabularies use to write bytes. */
+/** Returns a map from the characters of byte-level vocabularies to the bytes that they represent. */
 function bytesByCharacter(): ReadonlyMap<string, number> {
   const isShown = (byte: number): boolean =>
     (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
@@ -10,7 +10,7 @@ function bytesByCharacter(): ReadonlyMap<string, number> {
 
 const isContinuation = (byte: number): boolean => (byte & 0xc0) === 0x80;
 
-/** Returns true if bytes are an incomplete part of a character, ignoring a space before them. */
+/** Returns true if `bytes` is an incomplete part of a UTF-8 character. A space before it is ignored. */
 const isFragment = (bytes: Uint8Array): boolean =>
   (bytes[0] === 32 ? bytes.subarray(1) : bytes).every((byte, index) => index === 0 || isContinuation(byte));
 
@@ -21,10 +21,11 @@ const isAscii = /^\p{ASCII}*$/u;
 /**
  * Returns a token that a byte-level BPE with GPT-4o's pattern may form, but llama.cpp cannot, because
  * llama.cpp splits texts within the token. llama.cpp distinguishes capitals and small letters only in ASCII
- * (llama-vocab.cpp), splits combining marks from their letters, and does not separate a capital outside of
- * ASCII from the letters before it. Without such a token, both programs merge all texts in the same way.
+ * (see llama-vocab.cpp), separates combining marks from their letters, and does not separate a capital
+ * outside of ASCII from the letters before it. Returns undefined if there is no such token, which means that
+ * both programs merge all texts equally.
  *
- * @param tokens the vocabulary's tokens, in its encoding of bytes
+ * @param tokens the vocabulary's tokens, whose characters represent bytes
  */
 export function tokenWithOtherMerges(tokens: Iterable<string>): string | undefined {
   const bytesOf = bytesByCharacter();

@@ -1,19 +1,19 @@
 /** The settings of a tokenizer.json that decide how texts are split before byte pairs are merged. */
 export interface Splitting {
   readonly preTokenizer: unknown;
-  /** True if a word that is itself a token is used without applying merges. */
+  /** True if a word that is itself a token is used directly, without applying merges. */
   readonly ignoresMerges: boolean;
   readonly hasMerges: boolean;
 }
 
-/** A pre-tokenizer of llama.cpp, by its name in `tokenizer.ggml.pre`. */
+/** A llama.cpp pre-tokenizer. `name` is the value of `tokenizer.ggml.pre`. */
 interface Known {
   readonly name: string;
   readonly pattern: string;
   readonly ignoresMerges?: true;
 }
 
-/** A placeholder for GPT-2's pattern, which a `ByteLevel` component implies. */
+/** Represents GPT-2's pattern, which a `ByteLevel` component implies. */
 const gpt2 = 'ByteLevel';
 const digitsThenGpt2 = 'Digits, ByteLevel';
 
@@ -32,7 +32,7 @@ const gpt4o = [
   String.raw`\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`,
 ].join('|');
 
-/** llama.cpp's pre-tokenizers. Among equal patterns, the first is chosen. */
+/** llama.cpp's pre-tokenizers. If several entries match, the first is chosen. */
 const known: readonly Known[] = [
   { name: 'gpt-2', pattern: gpt2 },
   { name: 'smollm', pattern: digitsThenGpt2 },
@@ -43,8 +43,7 @@ const known: readonly Known[] = [
 ];
 
 /**
- * The name of the pre-tokenizer for tokenizers without merges, whose tokens do not depend on how texts are
- * split.
+ * The pre-tokenizer's name for tokenizers without merges, whose tokens do not depend on how texts are split.
  */
 const anySplitting = 'qwen2';
 
@@ -53,7 +52,9 @@ type Component = Readonly<Record<string, unknown>>;
 const isObject = (value: unknown): value is Component =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Returns the pattern of a pre-tokenizer; undefined if a component has no equivalent pattern. */
+/**
+ * Returns the pattern of a pre-tokenizer, or undefined if one of its components has no equivalent pattern.
+ */
 function findPattern(preTokenizer: unknown): string | undefined {
   if (!isObject(preTokenizer)) return undefined;
   const parts = preTokenizer.type === 'Sequence' ? preTokenizer.pretokenizers : [preTokenizer];
@@ -82,8 +83,8 @@ function patternOfPart(part: Component): string | undefined {
 }
 
 /**
- * The result of the search for a pre-tokenizer: llama.cpp's name, or a description of the unknown
- * pre-tokenizer.
+ * The result of a search for a pre-tokenizer: llama.cpp's name, or a description of a pre-tokenizer that
+ * llama.cpp lacks.
  */
 export type FoundPreTokenizer = { readonly name: string } | { readonly unknown: string };
 
@@ -102,7 +103,10 @@ export function findPreTokenizer({ preTokenizer, ignoresMerges, hasMerges }: Spl
 /** The names of known pre-tokenizers, for messages. */
 export const preTokenizerNames: readonly string[] = known.map(({ name }) => name);
 
-/** Returns the tokenizer.json components of a pre-tokenizer of llama.cpp; undefined for an unknown name. */
+/**
+ * Returns the tokenizer.json components that are equivalent to llama.cpp's pre-tokenizer `name`, or undefined
+ * for an unknown name.
+ */
 export function makePreTokenizer(
   name: string,
 ): { preTokenizer: unknown; ignoresMerges: boolean } | undefined {

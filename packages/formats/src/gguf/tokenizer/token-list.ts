@@ -1,7 +1,7 @@
 import { int32s, type Metadata, texts } from '../metadata.js';
 import { tokenizerRefused } from './tokenizer-files.js';
 
-/** llama.cpp's numbers of the kinds of tokens that are written (llama.h, llama_token_type). */
+/** llama.cpp's codes for the kinds of tokens that are written (see `llama_token_type` in llama.h). */
 export const tokenKinds = { normal: 1, unknown: 2, control: 3, userDefined: 4, unused: 5 } as const;
 
 /** A token of a vocabulary. */
@@ -11,8 +11,8 @@ export interface ListedToken {
 }
 
 /**
- * Returns the metadata with a file's list of tokens. Ids that the tokenizer does not use get placeholder
- * names, because the model's embedding has rows for these ids.
+ * Returns the metadata that contains a file's list of tokens. Ids that the tokenizer does not use get
+ * placeholder names, because the model's embedding has rows for these ids.
  *
  * @throws CheckpointError MTL_GGUF_TOKENIZER for an id beyond the model's vocabulary
  */
@@ -20,7 +20,7 @@ export function tokenListMetadata(
   tokens: ReadonlyMap<number, ListedToken>,
   vocabularySize: number,
 ): Metadata {
-  // Math.max(...ids) would overflow the stack with a large vocabulary
+  // `Math.max(...ids)` would overflow the stack for a large vocabulary
   let last = -1;
   for (const id of tokens.keys()) last = Math.max(last, id);
   if (last >= vocabularySize) {

@@ -2,24 +2,24 @@ import { CheckpointError } from '@mtl/errors';
 import { fileProblem, isJsonObject, readRegularFile } from '@mtl/errors/files';
 import type { TokenizerFileSource } from '../../huggingface/write-huggingface-directory.js';
 
-/** A tokenizer's files, by file name: paths or contents. */
+/** A tokenizer's files, by file name. Each is a path or the file's contents. */
 export type TokenizerFiles = Readonly<Record<string, TokenizerFileSource>>;
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 const mostBytes = 256 * 2 ** 20;
 
-/** Returns the error for a tokenizer that a format cannot describe. */
+/** Makes the error for a tokenizer that an output format cannot describe. */
 export type RefuseTokenizer = (problem: string, expected: string, remedy: string) => CheckpointError;
 
-/** Returns the error for a tokenizer that GGUF files cannot describe. */
+/** Makes the error for a tokenizer that GGUF files cannot describe. */
 export const tokenizerRefused: RefuseTokenizer = (problem, expected, remedy) =>
   new CheckpointError('MTL_GGUF_TOKENIZER', `GGUF: ${problem}`, { expected, remedy, exitCode: 2 });
 
 /**
- * Returns the text of a tokenizer file; undefined if the file does not exist.
+ * Returns the contents of a tokenizer file as a string, or undefined if the file does not exist.
  *
- * @param refuse makes the error. Default: the error of GGUF files
+ * @param refuse makes the error. Default: the error for GGUF files
  * @throws CheckpointError MTL_GGUF_TOKENIZER for a file that cannot be read
  */
 export function readText(files: TokenizerFiles, name: string, refuse = tokenizerRefused): string | undefined {
@@ -38,7 +38,7 @@ export function readText(files: TokenizerFiles, name: string, refuse = tokenizer
 }
 
 /**
- * Returns the object in a JSON file of the tokenizer; undefined if the file does not exist.
+ * Returns the object in one of the tokenizer's JSON files, or undefined if the file does not exist.
  *
  * @throws CheckpointError MTL_GGUF_TOKENIZER for a file that cannot be read or is not a JSON object
  */
@@ -64,7 +64,8 @@ export function readObject(
 }
 
 /**
- * Returns the text of a token such as `bos_token`. Files store it as a text, or as an object with `content`.
+ * Returns a token, such as `bos_token`, as a string. Files contain it as a string, or as an object with
+ * `content`.
  */
 export function tokenText(value: unknown): string | undefined {
   const content = isJsonObject(value) ? value.content : value;
@@ -72,9 +73,9 @@ export function tokenText(value: unknown): string | undefined {
 }
 
 /**
- * Returns the chat template in the tokenizer's files: chat_template.jinja, or the field `chat_template` of
- * tokenizer_config.json or chat_template.json. If the field is a list, the template named `default` is
- * returned.
+ * Returns the tokenizer's chat template from chat_template.jinja, or else from the field `chat_template` of
+ * tokenizer_config.json or chat_template.json. If the field is a list, the template named `default`, or else
+ * the only template, is returned.
  */
 export function readTemplate(files: TokenizerFiles, refuse = tokenizerRefused): string | undefined {
   const separate = readText(files, 'chat_template.jinja', refuse);

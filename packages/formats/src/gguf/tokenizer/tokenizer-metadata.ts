@@ -3,17 +3,18 @@ import { type Metadata, text } from '../metadata.js';
 import { bytePairMetadata } from './byte-pair-metadata.js';
 import { readObject, readTemplate, type TokenizerFiles, tokenizerRefused } from './tokenizer-files.js';
 
-/** A tokenizer's metadata for GGUF, and notices for the user. */
+/** The metadata that describe a tokenizer in a GGUF file, and notices for the user. */
 interface DescribedTokenizer {
   readonly metadata: Metadata;
   readonly notices: readonly string[];
 }
 
 /**
- * Returns the metadata of a model's tokenizer.
+ * Returns the metadata for a model's tokenizer.
  *
- * @param options.files tokenizer.json and other files, as for `writeHuggingFaceGpt`; must not be empty
- * @param options.endTokens ids of tokens: the first ends a text, the second ends a turn of a conversation
+ * @param options.files tokenizer.json and the tokenizer's other files, as for `writeHuggingFaceGpt`; must not
+ * be empty
+ * @param options.endTokens token ids: the first ends a text, the second ends a turn of a conversation
  * @throws CheckpointError MTL_GGUF_TOKENIZER for a tokenizer that llama.cpp does not support
  */
 export function tokenizerMetadata({

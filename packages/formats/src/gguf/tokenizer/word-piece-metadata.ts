@@ -9,7 +9,7 @@ import {
   tokenizerRefused,
 } from './tokenizer-files.js';
 
-/** A WordPiece vocabulary: ids by token, and the normalization before texts are split. */
+/** A WordPiece vocabulary: its ids by token, and how texts are normalized before they are split. */
 interface WordPiece {
   readonly idByToken: ReadonlyMap<string, number>;
   readonly lowersCase: boolean;
@@ -20,7 +20,7 @@ const remedy = 'write the model with --save-hf DIR, which takes any tokenizer';
 
 const refused = (problem: string, expected: string) => tokenizerRefused(problem, expected, remedy);
 
-/** BERT's special tokens, by the keys of llama.cpp. [CLS] has two keys because it also begins texts. */
+/** BERT's special tokens, by llama.cpp's key. [CLS] has two keys because it also begins texts. */
 const specialTokens: Readonly<Record<string, string>> = {
   cls: '[CLS]',
   bos: '[CLS]',
@@ -57,7 +57,7 @@ function ofJson(json: JsonObject): WordPiece {
     idByToken.set(String(added.content), Number(added.id));
   }
   const lowersCase = lowercase !== false;
-  // null means that accents are stripped only if texts are converted to lower case
+  // null means that accents are stripped exactly if texts are converted to lower case
   return { idByToken, lowersCase, stripsAccents: typeof strips === 'boolean' ? strips : lowersCase };
 }
 
@@ -96,18 +96,18 @@ function readWordPiece(files: TokenizerFiles, lowersCase: boolean | undefined): 
 }
 
 /**
- * Returns a token in llama.cpp's spelling, which marks each token that begins a word. BERT's vocabularies
- * instead mark tokens that continue a word, with `##`.
+ * Returns a token in llama.cpp's spelling, which marks the tokens that begin a word. BERT's vocabularies
+ * instead mark the tokens that continue a word, with `##`.
  */
 const listed = (token: string): string => (token.startsWith('##') ? token.slice(2) : `\u2581${token}`);
 
 /**
- * Returns the metadata of BERT's WordPiece.
+ * Returns the metadata for BERT's WordPiece tokenizer.
  *
  * @param options.lowersCase for a vocab.txt: true if texts are converted to lower case. Default: the value in
  *   tokenizer_config.json
- * @throws CheckpointError MTL_GGUF_TOKENIZER, with the name of the component, for a tokenizer that llama.cpp
- *   does not have
+ * @throws CheckpointError MTL_GGUF_TOKENIZER for a tokenizer with a component that llama.cpp does not have;
+ *   the message names the component
  */
 export function wordPieceMetadata({
   files,

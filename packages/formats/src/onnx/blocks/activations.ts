@@ -12,9 +12,9 @@ import { refuseModel } from './refusals.js';
 type FeedForward = BlockSpecification['feedForward'];
 type ExpertActivation = ExpertsSpecification['activation'];
 
-/** An activation between the two linear layers of a dense network. */
+/** An activation function between the two linear layers of a dense network. */
 interface Activation {
-  /** The outputs of the first layer, as a multiple of F. */
+  /** The output size of the first layer, as a multiple of F. */
   readonly numParts: number;
   apply(model: ModelGraph, input: Value, specification: FeedForward): Value;
 }
@@ -26,7 +26,7 @@ interface ClampedGlu extends FeedForwardSpecification {
   readonly linearOffset?: number;
 }
 
-/** Returns gates and values, which the first layer computes one after the other. */
+/** Splits the first layer's output into its two halves: the gates, and then the values. */
 const splitGates = ({ graph }: ModelGraph, input: Value, { ffnHiddenSize }: FeedForward): readonly Value[] =>
   graph.split(input, 1, [ffnHiddenSize, ffnHiddenSize]);
 
@@ -35,7 +35,7 @@ const multiplyBySigmoid = ({ graph, storage }: ModelGraph, value: Value, factor 
   return graph.op('Mul', [value, graph.op('Sigmoid', [scaled])]);
 };
 
-/** The activations, by the kinds of block specifications. */
+/** The activation functions, by the `kind` of a feed-forward specification. */
 export const activations: Readonly<Record<string, Activation>> = {
   gelu: {
     numParts: 1,
@@ -77,7 +77,7 @@ export const activations: Readonly<Record<string, Activation>> = {
 };
 
 /**
- * Returns the attributes of `MoE` for an activation of experts.
+ * Returns the attributes of the operator `MoE` that describe the experts' activation function.
  *
  * @throws CheckpointError MTL_ONNX_ARCHITECTURE for an activation that the operator lacks
  */
@@ -97,7 +97,7 @@ export function describeExpertActivation({ kind, clamp, linearOffset = 0 }: Expe
     isGated: true,
     attributes: {
       activation_type: text('swiglu'),
-      // gates and values alternate, because the CPU implementation supports no other order
+      // gates and values alternate, because the CPU implementation does not support any other order
       swiglu_fusion: int(1),
       activation_alpha: float(kind === 'swiglu' ? 1 : 1.702),
       activation_beta: float(linearOffset),
@@ -106,7 +106,7 @@ export function describeExpertActivation({ kind, clamp, linearOffset = 0 }: Expe
   };
 }
 
-/** Returns the kind of a dense network with an activation of experts. */
+/** Returns the kind of dense network that has the same activation function as the experts. */
 export function describeSharedNetwork({ kind, clamp, linearOffset }: ExpertActivation) {
   if (kind === 'geluTanh') return { kind: 'gelu', geluKind: 'tanh' };
   if (kind === 'swiglu' && clamp === undefined && linearOffset === undefined) return { kind: 'swiglu' };

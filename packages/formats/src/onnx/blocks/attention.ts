@@ -6,19 +6,19 @@ import { applyNorm } from './norms.js';
 import { refuseKind } from './refusals.js';
 import { type Positions, rotateHeads } from './rotation.js';
 
-// G: groups of heads that share a key and a value. r = A / G: heads in each group. D: head size. T: number of
-// keys.
+// G is the number of groups of heads that share a key and a value, r = A / G the number of heads in each
+// group, D the head size, and T the number of keys.
 
 /** The keys that queries see. */
 export interface AttentionMask {
   /**
-   * Returns BOOL, broadcast to [B, 1, 1, S, T]: true if a query attends to a key. `windowSize`: the number of
-   * positions before its own position to which a query attends; undefined: all positions.
+   * Returns a BOOL that is true if a query attends to a key. It can be broadcast to [B, 1, 1, S, T].
+   * `windowSize` is how many positions before its own a query attends to; undefined means all positions.
    */
   visible(windowSize: number | undefined): Value;
 }
 
-/** The attention of a layer, with its inputs and its cache. */
+/** The attention of one layer, with its inputs and its cache. */
 interface AttentionCall {
   readonly name: string;
   readonly hiddenSize: number;
@@ -26,12 +26,13 @@ interface AttentionCall {
   readonly positions: Positions;
   readonly mask: AttentionMask;
   /**
-   * Returns the keys, or the values, of all positions [B, G, T, D], given the new positions' [B, G, S, D].
+   * Adds the new positions' keys or values [B, G, S, D] to the cache, and returns the keys or values of all
+   * positions [B, G, T, D].
    */
   keep(kind: 'key' | 'value', heads: Value): Value;
 }
 
-/** A number that is lower than any score, and that FLOAT16 holds. */
+/** A number that is lower than any score, for each element type. */
 const hidden = { FLOAT: -3.4028234663852886e38, FLOAT16: -65_504 } as const;
 
 /** The sizes of an attention's heads. */
@@ -40,8 +41,8 @@ function measureHeads({ numHeads, numGroups = numHeads, headSize }: AttentionSpe
 }
 
 /**
- * Applies self-attention to [N, H], with operators that every runtime has. As in training, the weights are
- * packed: each group has its queries, one key and one value.
+ * Applies self-attention to [N, H], using only operators that every runtime has. As in training, the weights
+ * are packed: each group has its queries, one key and one value.
  *
  * @throws CheckpointError MTL_ONNX_ARCHITECTURE for a kind of attention that has no graph
  */
@@ -77,7 +78,7 @@ export function applyAttention(model: ModelGraph, input: Value, call: AttentionC
   });
 }
 
-/** Returns the weights [B, G, r, S, T] with which queries see keys. */
+/** Returns the attention weights [B, G, r, S, T] of the keys for each query. */
 function weighKeys(
   model: ModelGraph,
   { queries, keys }: { readonly queries: Value; readonly keys: Value },
@@ -125,14 +126,14 @@ function weighKeys(
   return graph.op('Slice', [all, graph.integers([0]), graph.integers([-1]), graph.integers([4])]);
 }
 
-/** Returns c tanh(scores / c), or the scores without a cap. */
+/** Returns `cap * tanh(scores / cap)`, or the scores themselves if `cap` is undefined. */
 function capScores({ graph, storage }: ModelGraph, scores: Value, cap: number | undefined): Value {
   if (cap === undefined) return scores;
   const number = graph.number(cap, storage.activations);
   return graph.op('Mul', [graph.op('Tanh', [graph.op('Div', [scores, number])]), number]);
 }
 
-/** Returns queries [B, S, G, r, D], keys and values [B, S, G, 1, D], normalized and rotated. */
+/** Returns the queries [B, S, G, r, D], keys and values [B, S, G, 1, D], after normalization and rotation. */
 function prepareHeads(
   model: ModelGraph,
   projected: Value,

@@ -6,19 +6,20 @@ import { describeExpertActivation, describeSharedNetwork } from './activations.j
 import { inFloat32, type ModelGraph, type NamedFeedForward, takeFloats } from './layer-scope.js';
 import { routeTokens } from './routing.js';
 
-// E experts; a token uses k experts; N rows, H hidden size, F width of an expert
+// E is the number of experts, k the number of experts per token, N the number of rows, H the hidden size, and
+// F the width of an expert
 
 type FeedForward = BlockSpecification['feedForward'];
 
-/** A mixture of experts in a layer, and how the network of its shared experts is applied. */
+/** A layer's mixture of experts. `applyShared` applies the network of its shared experts. */
 interface ExpertsCall extends NamedFeedForward {
   readonly specification: ExpertsSpecification;
   applyShared(model: ModelGraph, input: Value, network: NamedFeedForward): Value;
 }
 
 /**
- * Applies a mixture of experts to [N, H]: the operators `MoE` and `QMoE` compute only the chosen experts of
- * each row. No row is dropped, because only training has a capacity of experts.
+ * Applies a mixture of experts to [N, H]. The operators `MoE` and `QMoE` compute only the chosen experts of
+ * each row. No row is dropped, because experts have a limited capacity only in training.
  *
  * @throws CheckpointError MTL_ONNX_ARCHITECTURE for an activation that the operators lack
  */
@@ -42,8 +43,8 @@ export function applyExperts(model: ModelGraph, input: Value, call: ExpertsCall)
 }
 
 /**
- * Reorders a parameter whose second dimension has F gates and then F values, so that gates and values
- * alternate. Memory: twice the parameters of an expert.
+ * Reorders a parameter whose second dimension consists of F gates followed by F values, so that gates and
+ * values alternate. Needs memory for twice the parameters of one expert.
  */
 function takeTurns(tensor: WeightTensor): WeightTensor {
   const [, width, rowLength = 1] = tensor.shape as [number, number, number?];
@@ -73,7 +74,7 @@ function takeTurns(tensor: WeightTensor): WeightTensor {
   };
 }
 
-/** Returns the output [N, H] of the experts that every token uses. */
+/** Returns the output [N, H] of the shared experts, which every token uses. */
 function applySharedExperts(model: ModelGraph, input: Value, call: ExpertsCall): Value {
   const { name, hiddenSize, specification, applyShared } = call;
   const { activation, bias, shared } = specification;

@@ -8,7 +8,7 @@ import { refuseKind } from './refusals.js';
 /**
  * Applies a feed-forward network to [N, H].
  *
- * @throws CheckpointError MTL_ONNX_ARCHITECTURE for a kind without a graph
+ * @throws CheckpointError MTL_ONNX_ARCHITECTURE for a kind of network that has no graph
  */
 export function applyFeedForward(model: ModelGraph, input: Value, network: NamedFeedForward): Value {
   const { name, hiddenSize, specification } = network;

@@ -6,7 +6,7 @@ import type { ModelWeights } from '../storage/model-weights.js';
 import type { Storage } from '../storage/storage.js';
 
 /**
- * The graph of a model that is being built, with the model's parameters and the way in which they are stored.
+ * The graph that is being built for a model, together with the model's parameters and how they are stored.
  */
 export interface ModelGraph {
   readonly graph: GraphBuilder;
@@ -21,7 +21,7 @@ export interface NamedFeedForward {
   readonly specification: BlockSpecification['feedForward'];
 }
 
-/** Applies the linear layer of a name to [N, inputs]; returns [N, outputs]. */
+/** Applies the linear layer `layer` to [N, inputs]. Returns [N, outputs]. */
 export function applyLinear(
   { graph, weights, storage }: ModelGraph,
   input: Value,
@@ -34,13 +34,13 @@ export function applyLinear(
   });
 }
 
-/** Returns a vector, or a small table, of parameters. */
+/** Returns a vector or a small table of parameters, as an unquantized weight. */
 export const takeFloats = (
   { graph, weights }: ModelGraph,
   { name, shape, type = 'FLOAT' }: { name: string; shape: readonly number[]; type?: FloatType },
 ): Value => graph.weight(storeFloats(weights.take(name, shape), type));
 
-/** Applies a function that is computed in float32 to values of the activations' type. */
+/** Computes a function in float32, and returns its result in the activations' type. */
 export function inFloat32(
   { graph, storage: { activations } }: ModelGraph,
   value: Value,

@@ -4,14 +4,14 @@ import type { Value } from '../graph/graph-builder.js';
 import { inFloat32, type ModelGraph, takeFloats } from './layer-scope.js';
 import { refuseKind } from './refusals.js';
 
-/** A norm over the last dimension, by its kind. */
+/** Applies a norm over the last dimension. */
 type MakeNorm = (
   model: ModelGraph,
   input: Value,
   options: { readonly name: string; readonly size: number; readonly epsilon: number },
 ) => Value;
 
-/** The norms, by the kinds of block specifications. They are computed in float32, as in training. */
+/** The norms, by the `kind` of a norm specification. They are computed in float32, as in training. */
 const norms: Readonly<Record<string, MakeNorm>> = {
   'layer-norm': (model, input, { name, size, epsilon }) =>
     inFloat32(model, input, (value) =>
@@ -27,7 +27,7 @@ const norms: Readonly<Record<string, MakeNorm>> = {
   'rms-norm': (model, input, { name, size, epsilon }) =>
     inFloat32(model, input, (value) => {
       const { graph } = model;
-      // these are the nodes that ONNX Runtime fuses into one operation (SimplifiedLayerNormalization)
+      // ONNX Runtime fuses exactly these nodes into one operation (SimplifiedLayerNormalization)
       const squares = graph.op('Pow', [value, graph.number(2, 'FLOAT')]);
       const mean = graph.op('ReduceMean', [squares, graph.integers([-1])], {
         attributes: { keepdims: int(1) },
@@ -39,9 +39,9 @@ const norms: Readonly<Record<string, MakeNorm>> = {
 };
 
 /**
- * Applies the norm of a specification to the last dimension.
+ * Applies the specified norm to the last dimension.
  *
- * @throws CheckpointError MTL_ONNX_ARCHITECTURE for a kind without a graph
+ * @throws CheckpointError MTL_ONNX_ARCHITECTURE for a kind of norm that has no graph
  */
 export function applyNorm(
   model: ModelGraph,

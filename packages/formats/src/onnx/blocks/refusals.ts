@@ -1,6 +1,6 @@
 import { CheckpointError } from '@mtl/errors';
 
-/** Returns the error for a model whose computation has no graph. */
+/** Makes the error for a model whose computation has no graph. */
 export const refuseModel = (problem: string, expected: string, remedy: string): CheckpointError =>
   new CheckpointError('MTL_ONNX_ARCHITECTURE', `ONNX: ${problem}`, { expected, remedy, exitCode: 2 });
 

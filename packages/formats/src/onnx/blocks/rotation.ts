@@ -5,19 +5,19 @@ import { int } from '../graph/attributes.js';
 import type { Value } from '../graph/graph-builder.js';
 import type { ModelGraph } from './layer-scope.js';
 
-/** The positions of a batch's tokens, and the number of positions that the model knows. */
+/** The positions of a batch's tokens, and how many positions the model knows. */
 export interface Positions {
   /** INT64 [B, S] */
   readonly ids: Value;
   readonly numPositions: number;
 }
 
-/** Tables of the cosines and of the sines of all positions, [P, R / 2]. */
+/** The tables [P, R / 2] that contain the cosines and the sines for all positions. */
 type AngleTables = readonly [cosines: Value, sines: Value];
 
 /**
- * Returns the tables of sines and cosines that training uses. The graph does not compute them, because GPUs
- * in browsers compute the sines of large angles with few digits.
+ * Returns the same tables of cosines and sines that training uses. The graph does not compute them, because
+ * GPUs in browsers compute the sines of large angles inaccurately.
  */
 function makeTables(
   { graph, storage: { activations } }: ModelGraph,
@@ -48,8 +48,9 @@ function makeTables(
 }
 
 /**
- * Rotates heads [B, S, G, n, D] by the angles of their positions (Su et al. 2021): Pairs that are rotated
- * together are neighbours, or elements i and i + R / 2. Elements from index R on do not change.
+ * Rotates heads [B, S, G, n, D] by the angles of their positions (see Su et al. 2021). The pairs that are
+ * rotated together are either neighbours, or the elements i and i + R / 2. Elements from index R on do not
+ * change.
  */
 export function rotateHeads(
   model: ModelGraph,

@@ -3,29 +3,30 @@ import { int } from '../graph/attributes.js';
 import type { GraphBuilder, Value } from '../graph/graph-builder.js';
 import { type ModelGraph, type NamedFeedForward, takeFloats } from './layer-scope.js';
 
-// N rows, E experts; a row uses k experts
+// N is the number of rows, E the number of experts, and k the number of experts per row
 
 type Router = ExpertsSpecification['router'];
 
-/** The experts of each row, in the form that the operator `MoE` expects. */
+/** The chosen experts of each row, in the form that the operator `MoE` expects. */
 interface Routing {
   /**
-   * [N, E], of the activations' type: the logarithms of the weights of k experts, and `unchosen` elsewhere.
+   * [N, E], in the activations' type: the logarithms of the weights of the k chosen experts, and `unchosen`
+   * elsewhere.
    */
   readonly logits: Value;
-  /** A factor of the sums of the experts: a number, or [N, 1]. Undefined: 1. */
+  /** A factor by which the experts' weighted sums are multiplied: a number, or [N, 1]. Undefined means 1. */
   readonly factor: Value | undefined;
 }
 
-/** The logit for experts that are not chosen. It is lower than the logarithm of any weight. */
+/** The logit of an expert that is not chosen. It is lower than the logarithm of any weight. */
 const unchosen = -1e4;
 
 /** The smallest weight that has a logarithm. */
 const smallest = 1e-37;
 
 /**
- * Chooses the k experts of each row as training does, in float32. `MoE` applies a softmax to the k largest
- * logits, so it gets the logarithms of the experts' weights. If the weights of a row do not add up to 1, the
+ * Chooses the k experts of each row, as training does, in float32. `MoE` applies a softmax to the k largest
+ * logits, so its input is the logarithms of the experts' weights. If a row's weights do not add up to 1, the
  * output of `MoE` is multiplied by their sum.
  */
 export function routeTokens(
@@ -59,7 +60,7 @@ export function routeTokens(
   return { logits: cast(spread), factor: factor === undefined ? undefined : cast(factor) };
 }
 
-/** Returns the scores by which experts are chosen, without the experts' biases. */
+/** Returns the scores by which experts are chosen, before the experts' biases are added. */
 function scoreExperts(graph: GraphBuilder, logits: Value, { scoreFunction, preSoftmax }: Router): Value {
   if (scoreFunction === 'sigmoid') return graph.op('Sigmoid', [logits]);
   if (scoreFunction === 'sqrtsoftplus') return graph.op('Sqrt', [graph.op('Softplus', [logits])]);
@@ -75,8 +76,8 @@ const sumLast = (graph: GraphBuilder, values: Value, keepsDimension: boolean): V
   });
 
 /**
- * Lowers the scores of all groups of experts except the best groups. Groups are ranked by the sums of their
- * best scores.
+ * Lowers the scores of all experts outside of the best groups. Groups are ranked by the sum of their best
+ * scores.
  */
 function keepGroups(
   graph: GraphBuilder,
@@ -97,7 +98,10 @@ function keepGroups(
   return graph.reshape(lowered, [-1, numExperts]);
 }
 
-/** Returns the logarithms of the weights of chosen experts, [N, k], and the sum of the weights, [N, 1]. */
+/**
+ * Returns the logarithms [N, k] of the chosen experts' weights, up to a constant in each row, and the sum [N,
+ * 1] of the weights; undefined if the sum is 1.
+ */
 function weighExperts(
   graph: GraphBuilder,
   { logits, scores, chosen }: { readonly logits: Value; readonly scores: Value; readonly chosen: Value },
@@ -114,6 +118,6 @@ function weighExperts(
   }
   const own = gather(scores);
   const logarithms = graph.op('Log', [graph.op('Max', [own, graph.number(smallest, 'FLOAT')])]);
-  // the scores of several experts are divided by their sum; the score of a single expert is not
+  // several scores are divided by their sum, but the score of a single expert is not
   return { logarithms, sum: topK === 1 ? own : undefined };
 }

@@ -6,18 +6,21 @@ import type { ModelGraph } from './layer-scope.js';
 import { applyNorm } from './norms.js';
 import type { Positions } from './rotation.js';
 
-/** The layers of a model, with their inputs. */
+/** A model's layers, with their inputs. */
 export interface LayersCall {
   /** The prefix of the names of layers. */
   readonly stack: 'decoder' | 'encoder';
   readonly blocks: readonly BlockSpecification[];
   readonly positions: Positions;
   readonly mask: AttentionMask;
-  /** Returns the keys or values of all positions, given the new positions': see `applyAttention`. */
+  /**
+   * Adds the new positions' keys or values to the cache, and returns the keys or values of all positions (see
+   * `applyAttention`).
+   */
   keep(layer: number, kind: 'key' | 'value', heads: Value): Value;
 }
 
-/** Applies the layers of a model to [N, H], and the final norm if norms come before sublayers. */
+/** Applies a model's layers to [N, H]. If norms precede the sublayers, also applies the final norm. */
 export function applyLayers(model: ModelGraph, input: Value, call: LayersCall): Value {
   const { stack, blocks } = call;
   const hidden = blocks.reduce((value, _, layer) => applyLayer(model, value, { call, layer }), input);

@@ -1,7 +1,7 @@
 import type { AttributeProto } from '../protobuf/messages.js';
 import { type DataType, dataTypes } from './data-types.js';
 
-/** The value of an attribute of a node, without its name. */
+/** The value of a node's attribute, without the attribute's name. */
 export type AttributeValue = Omit<AttributeProto, 'name'>;
 
 // the numbers of AttributeProto.AttributeType

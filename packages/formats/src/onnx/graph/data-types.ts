@@ -1,5 +1,6 @@
 /**
- * The types of tensors in ONNX files: their numbers (onnx.proto, TensorProto.DataType) and sizes in bytes.
+ * The types of tensors in ONNX files: their codes (see TensorProto.DataType in onnx.proto) and their sizes in
+ * bytes.
  */
 export const dataTypes = {
   FLOAT: { id: 1, bytes: 4 },

@@ -3,19 +3,19 @@ import type { GraphProto, NodeProto, TensorProto, ValueInfoProto } from '../prot
 import { type AttributeValue, int, ints, typeNumber } from './attributes.js';
 import { type DataType, dataTypes, type FloatType } from './data-types.js';
 
-/** A value in a graph, by its name. */
+/** A value in a graph, identified by its name. */
 export type Value = string;
 
-/** A tensor of weights, whose values are read when the file is written. */
+/** A tensor of weights. Its values are read only when the file is written. */
 export interface StoredTensor {
   readonly name: string;
   readonly type: DataType;
   readonly shape: readonly number[];
-  /** Yields the bytes in order, in several buffers. A buffer is valid until the next buffer is requested. */
+  /** Yields the bytes in order, in several buffers. Each buffer is valid until the next one is requested. */
   read(): AsyncIterable<Uint8Array>;
 }
 
-/** A dimension of an input or an output: its size, or a name if the size varies. */
+/** A dimension of a graph's input or output: its size, or a name if the size varies. */
 export type Dimension = number | string;
 
 type Attributes = Readonly<Record<string, AttributeValue>>;
@@ -30,7 +30,7 @@ interface Call {
 const bytesOfIntegers = (values: readonly number[]): Uint8Array =>
   new Uint8Array(BigInt64Array.from(values, BigInt).buffer);
 
-/** Returns the bytes of numbers of a type of activations. */
+/** Returns the bytes of the given values in the given float type. */
 function bytesOfFloats(values: ArrayLike<number>, type: FloatType): Uint8Array {
   const array =
     type === 'FLOAT' ? Float32Array.from(values) : Uint16Array.from(values, (value) => float16Bits(value));
@@ -38,8 +38,8 @@ function bytesOfFloats(values: ArrayLike<number>, type: FloatType): Uint8Array {
 }
 
 /**
- * Builds a graph. Each method adds a node and returns the name of the node's output. Weights are added as
- * sources, so that their values are not in memory.
+ * Builds a graph. Most methods add a node and return the name of its output. The values of weights are read
+ * later, so they are not in memory.
  */
 export class GraphBuilder {
   readonly weights: StoredTensor[] = [];
@@ -47,7 +47,7 @@ export class GraphBuilder {
   readonly #constants = new Map<string, TensorProto>();
   readonly #inputs: ValueInfoProto[] = [];
   readonly #outputs: ValueInfoProto[] = [];
-  /** The names of results that are computed once and used by several layers. */
+  /** The names of results that are computed once and that several layers use. */
   readonly #shared = new Map<string, Value>();
   #count = 0;
 
@@ -57,13 +57,13 @@ export class GraphBuilder {
     return name;
   }
 
-  /** Makes a value an output of the graph. */
+  /** Makes the given value an output of the graph. */
   output(name: string, value: Value, { type, shape }: { type: DataType; shape: readonly Dimension[] }): void {
     this.#add('Identity', [value], [name], {});
     this.#outputs.push(describeValue(name, type, shape));
   }
 
-  /** Adds a node with one output. An absent optional input is `''`. */
+  /** Adds a node with one output. `''` stands for an absent optional input. */
   op(opType: string, inputs: readonly Value[], call: Call = {}): Value {
     return this.ops(opType, inputs, { ...call, numOutputs: 1 })[0]!;
   }
@@ -75,7 +75,7 @@ export class GraphBuilder {
     return outputs;
   }
 
-  /** Returns the result of `make`, which is called once for a name. */
+  /** Returns the result of `make`, which is called only once for each name. */
   once(name: string, make: () => Value): Value {
     const known = this.#shared.get(name) ?? make();
     this.#shared.set(name, known);
@@ -88,17 +88,17 @@ export class GraphBuilder {
     return tensor.name;
   }
 
-  /** Returns a constant of integers; without a shape a scalar. */
+  /** Returns an integer constant. The default shape is a vector; an empty shape gives a scalar. */
   integers(values: readonly number[], shape: readonly number[] = [values.length]): Value {
     return this.#constant('INT64', shape, bytesOfIntegers(values), `${values}`);
   }
 
-  /** Returns a number of a type of activations, which is broadcast. */
+  /** Returns a scalar constant of the given float type. It can be broadcast. */
   number(value: number, type: FloatType): Value {
     return this.#constant(type, [], bytesOfFloats([value], type), `${value}`);
   }
 
-  /** Returns a constant of the type UINT8: a scalar. */
+  /** Returns a scalar constant of the type UINT8. */
   byte(value: number): Value {
     return this.#constant('UINT8', [], Uint8Array.of(value), `${value}`);
   }
@@ -107,7 +107,7 @@ export class GraphBuilder {
     return this.op('Cast', [value], { attributes: { to: typeNumber(to) } });
   }
 
-  /** Reshapes to sizes: each a number, or a computed value of the shape [1]. */
+  /** Reshapes a value. Each size is a number, or a computed value of the shape [1]. */
   reshape(value: Value, shape: readonly (number | Value)[]): Value {
     return this.op('Reshape', [value, this.#shape(shape)]);
   }
@@ -127,14 +127,14 @@ export class GraphBuilder {
     return this.ops('Split', [value, this.integers(sizes)], { attributes, numOutputs: sizes.length });
   }
 
-  /** Returns the size of a dimension, of the shape [1]. */
+  /** Returns the size of the dimension `axis`, as a value of the shape [1]. */
   size(value: Value, axis: number): Value {
     return this.once(`size ${value} ${axis}`, () =>
       this.op('Shape', [value], { attributes: { start: int(axis), end: int(axis + 1) } }),
     );
   }
 
-  /** Returns the graph, without the weights among its initializers. */
+  /** Returns the graph. Its initializers do not include the weights. */
   build(name: string): GraphProto {
     return {
       name,
@@ -181,7 +181,7 @@ export class GraphBuilder {
   }
 }
 
-/** Returns the number of bytes of a tensor. */
+/** Returns the number of bytes that a tensor needs. */
 export const countBytes = ({ type, shape }: Pick<StoredTensor, 'type' | 'shape'>): number =>
   countElements(shape) * dataTypes[type].bytes;
 

@@ -16,28 +16,31 @@ import { GraphBuilder, type Value } from '../graph/graph-builder.js';
 import { ModelWeights } from '../storage/model-weights.js';
 import type { Storage } from '../storage/storage.js';
 
-// B sequences of S tokens; V vocabulary, H hidden size
+// B is the number of sequences, S the number of tokens per sequence, V the vocabulary size, and H the hidden
+// size
 
 /** The dimensions of inputs and outputs. */
 const batch = 'batch_size';
 const length = 'sequence_length';
 
-/** The tensors of pretraining's second head, which no pipeline of transformers.js has a use for. */
+/** Matches the tensors of pretraining's second head, which no pipeline of transformers.js uses. */
 const sentenceOrderNames = /^(binary_head|pooler)\./;
 
 /** A BERT to build a graph of. */
 interface BertToBuild {
   readonly model: BertModelConfiguration;
   readonly tensors: readonly LogicalTensor[];
-  /** The task of a fine-tuned model. Default: the heads of pretraining. */
+  /**
+   * The task for which the model was fine-tuned. Default: none, so the model has the heads of pretraining.
+   */
   readonly task?: BertTask | undefined;
   readonly storage: Storage;
 }
 
 /**
- * Returns the graph of a BERT, with the names that transformers.js expects. The outputs are `logits` of
- * tokens or classes, or `start_logits` and `end_logits` of answers. A pretrained model also has its hidden
- * states as an output, for feature extraction.
+ * Returns the graph of a BERT, whose inputs and outputs have the names that transformers.js expects. The
+ * outputs are `logits` for tokens or classes, or `start_logits` and `end_logits` for answers. A pretrained
+ * model also outputs its hidden states, for feature extraction.
  *
  * @throws CheckpointError MTL_ONNX_ARCHITECTURE; UsageError MTL_HUGGING_FACE_TENSOR
  */
@@ -69,14 +72,14 @@ export function buildBertGraph({ model, tensors, task, storage }: BertToBuild): 
 
 type Norm = BlockSpecification['norm'];
 
-/** Returns the positions INT64 [B, S] of tokens: 0, 1, and so on. */
+/** Returns the positions of the tokens, INT64 [B, S]: 0, 1, and so on. */
 function listPositions(graph: GraphBuilder, tokens: Value): Value {
   const end = graph.reshape(graph.size(tokens, 1), []);
   const row = graph.op('Range', [graph.integers([0], []), end, graph.integers([1], [])]);
   return graph.op('Expand', [row, graph.op('Shape', [tokens])]);
 }
 
-/** Returns the hidden states [N, H] before the first layer. */
+/** Computes the hidden states [N, H] before the first layer. */
 function embed(
   scope: ModelGraph,
   model: BertModelConfiguration,

@@ -7,9 +7,10 @@ import { GraphBuilder, type Value } from '../graph/graph-builder.js';
 import { ModelWeights } from '../storage/model-weights.js';
 import type { Storage } from '../storage/storage.js';
 
-// B sequences, S new tokens, P tokens before them, T = P + S; V vocabulary, H hidden size
+// B is the number of sequences, S the number of new tokens, P the number of tokens before them, T = P + S; V
+// is the vocabulary size, and H the hidden size
 
-/** The largest index of `Slice`: to the end. */
+/** The largest index for `Slice`, which means the end. */
 const toEnd = 2 ** 31 - 1;
 
 const dimensions = {
@@ -20,9 +21,9 @@ const dimensions = {
 };
 
 /**
- * Returns the graph of a GPT with its cache, with the names that transformers.js expects. The inputs are
- * tokens, mask and positions, the keys and values of earlier positions, and the number of positions for which
- * logits are requested (0: all).
+ * Returns the graph of a GPT with its cache. Inputs and outputs have the names that transformers.js expects.
+ * The inputs are tokens, mask and positions, the keys and values of earlier positions, and the number of
+ * positions for which logits are requested (0 means all).
  *
  * @throws CheckpointError MTL_ONNX_ARCHITECTURE; UsageError MTL_HUGGING_FACE_TENSOR
  */
@@ -73,7 +74,7 @@ export function buildGptGraph(options: {
   return graph;
 }
 
-/** Returns the hidden states [N, H] before the first layer. */
+/** Computes the hidden states [N, H] before the first layer. */
 function embed(
   scope: ModelGraph,
   model: GptModelConfiguration,
@@ -94,8 +95,7 @@ const wordTable = ({ weights }: ModelGraph, { vocabularySize, hiddenSize }: GptM
   weights.take('embedding.word_embeddings.weight', [vocabularySize, hiddenSize]);
 
 /**
- * Returns the mask of a query, which attends to its own token and to the tokens before it, but not to
- * padding.
+ * Returns the causal mask: a query attends to its own token and to the tokens before it, but not to padding.
  */
 function causalMask(
   graph: GraphBuilder,
@@ -122,7 +122,7 @@ function causalMask(
   return { visible: (windowSize) => graph.once(`visible ${windowSize}`, () => make(windowSize)) };
 }
 
-/** Returns the logits [B, n, V] of the last n tokens. */
+/** Computes the logits [B, n, V] of the last n tokens. */
 function computeLogits(
   scope: ModelGraph,
   model: GptModelConfiguration,

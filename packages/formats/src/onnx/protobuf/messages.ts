@@ -5,13 +5,13 @@ import {
   FieldDescriptorProto_Type as Type,
 } from '@bufbuild/protobuf/wkt';
 
-/** A tensor of a model. Its values are in `rawData`, little-endian, or in a separate file. */
+/** A tensor of a model. Its values are in `rawData` (little-endian) or in a separate file. */
 export interface TensorProto {
   readonly name: string;
   readonly dims: readonly bigint[];
   readonly dataType: number;
   readonly rawData?: Uint8Array;
-  /** The place of the values in another file: `location`, `offset`, `length`. */
+  /** Where the values are in a separate file: `location`, `offset` and `length`. */
   readonly externalData?: readonly KeyAndValue[];
   readonly dataLocation?: number;
 }
@@ -21,7 +21,7 @@ interface KeyAndValue {
   readonly value: string;
 }
 
-/** An attribute of a node; `type` tells which field has the value. */
+/** An attribute of a node. `type` states which field contains the value. */
 export interface AttributeProto {
   readonly name: string;
   readonly type: number;
@@ -69,7 +69,7 @@ export interface ModelProto {
 
 type Field = readonly [number: number, type: string, repeated?: 'repeated'];
 
-/** The messages of ONNX that are written here, with the field numbers of onnx.proto. */
+/** The ONNX messages that this project writes, with the field numbers of onnx.proto. */
 const messages: Readonly<Record<string, Readonly<Record<string, Field>>>> = {
   KeyAndValue: { key: [1, 'string'], value: [2, 'string'] },
   TensorProto: {
@@ -129,7 +129,7 @@ const registry = createFileRegistry(
   create(FileDescriptorProtoSchema, {
     name: 'onnx.proto',
     package: 'onnx',
-    // with this syntax, fields that are set are written even if they are zero
+    // with this syntax, every field that is set is written, even if its value is zero
     syntax: 'proto2',
     messageType: Object.entries(messages).map(([name, fields]) => ({
       name,
@@ -148,7 +148,7 @@ const registry = createFileRegistry(
 
 const describe = (name: string): DescMessage => registry.getMessage(`onnx.${name}`)!;
 
-/** The messages that are encoded and decoded on their own. */
+/** The messages that are encoded and decoded separately. */
 interface Messages {
   readonly ModelProto: ModelProto;
   readonly GraphProto: GraphProto;
@@ -159,6 +159,6 @@ interface Messages {
 export const encodeMessage = <Name extends keyof Messages>(name: Name, message: Messages[Name]): Uint8Array =>
   toBinary(describe(name), create(describe(name), message as unknown as Record<string, unknown>));
 
-/** Parses the bytes of a message. Fields that this project does not write are ignored. */
+/** Parses the bytes of a message. Ignores fields that this project does not write. */
 export const decodeMessage = <Name extends keyof Messages>(name: Name, bytes: Uint8Array): Messages[Name] =>
   fromBinary(describe(name), bytes) as unknown as Messages[Name];

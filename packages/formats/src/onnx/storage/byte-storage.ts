@@ -9,18 +9,19 @@ import type { LinearLayer, Storage } from './storage.js';
 /** The byte that stands for 0. */
 const zero = 128;
 
-/** A matrix that is stored as bytes, with the scales of its rows. */
+/** A matrix that is stored as bytes, and the scales of its rows. */
 interface ByteMatrix {
   readonly values: StoredTensor;
   readonly scales: StoredTensor;
 }
 
 /**
- * Quantizes a matrix [O, I] to bytes u, and transposes it to [I, O]. A weight of row o is about scale[o] * (u
- * - 128), with a scale that maps the largest magnitude of the row to 127. The bytes are unsigned, because
- *   CPUs without VNNI saturate products of signed and unsigned bytes to 16 bits, which would change results.
+ * Quantizes a matrix [O, I] to bytes u, and transposes it to [I, O]. A weight of row o is about
+ * `scale[o] * (u - 128)`. The scale maps the largest magnitude of the row to 127. The bytes are unsigned,
+ * because CPUs without VNNI saturate products of signed and unsigned bytes to 16 bits, which would change
+ * results.
  *
- * Memory: one byte for each weight of the matrix, because it must be transposed for `MatMulInteger`.
+ * Needs one byte of memory for each weight of the matrix, because it must be transposed for `MatMulInteger`.
  */
 export function storeBytes(weight: WeightTensor): ByteMatrix {
   const [outputs, inputs] = weight.shape as [number, number];
@@ -39,9 +40,7 @@ export function storeBytes(weight: WeightTensor): ByteMatrix {
   });
 }
 
-/**
- * Quantizes the matrices [E, O, I] of experts to bytes, as `storeBytes` does, but does not transpose them.
- */
+/** Quantizes the matrices [E, O, I] of experts to bytes like `storeBytes`, but does not transpose them. */
 export function storeExpertBytes(weight: WeightTensor): ByteMatrix {
   const inputs = weight.shape.at(-1)!;
   return storeRows(weight, weight.shape, async function* (rows) {
@@ -55,15 +54,15 @@ export function storeExpertBytes(weight: WeightTensor): ByteMatrix {
   });
 }
 
-/** Some rows of a matrix, with the scale of each. */
+/** Some rows of a matrix, and the scale of each row. */
 interface ScaledRows {
   readonly values: Float32Array;
   readonly scales: Float32Array;
 }
 
 /**
- * Returns a matrix that is stored as bytes, which `convert` makes from the rows. The scales are known and
- * kept as soon as the bytes have been read.
+ * Returns a matrix that is stored as the bytes that `convert` makes from its rows. The scales become known,
+ * and are kept, when the bytes have been read.
  */
 function storeRows(
   { name, shape, read }: WeightTensor,
@@ -104,7 +103,7 @@ function storeRows(
   };
 }
 
-/** Returns the scale of a row; 1 for a row of zeros. */
+/** Returns the scale of a row; 1 if all its values are zero. */
 function rowScale(row: Float32Array): number {
   let most = 0;
   for (let index = 0; index < row.length; index++) most = Math.max(most, Math.abs(row[index]!));
@@ -113,7 +112,7 @@ function rowScale(row: Float32Array): number {
 
 /**
  * Multiplies an input [N, I] by a matrix that is stored as bytes, and returns [N, O]. The input is rounded to
- * bytes, with a single scale.
+ * bytes that have one common scale.
  */
 export function multiplyBytes(graph: GraphBuilder, input: Value, { weight, bias }: LinearLayer): Value {
   const { values, scales } = storeBytes(weight);
@@ -129,7 +128,7 @@ export function multiplyBytes(graph: GraphBuilder, input: Value, { weight, bias 
 }
 
 /**
- * Adds nodes that look up rows [N, H] of a table [V, H] that is stored as bytes. The table is stored
+ * Adds nodes that look up rows [N, H] in a table [V, H] that is stored as bytes. The table is stored
  * transposed, so its rows are columns.
  */
 export function lookUpBytes(graph: GraphBuilder, ids: Value, table: WeightTensor): Value {
@@ -140,7 +139,7 @@ export function lookUpBytes(graph: GraphBuilder, ids: Value, table: WeightTensor
   return graph.op('Mul', [graph.op('Sub', [rows, graph.number(zero, 'FLOAT')]), scale]);
 }
 
-/** q8: matrices in bytes, and inputs that are rounded to bytes when the model runs. */
+/** q8: matrices are stored as bytes, and inputs are rounded to bytes when the model runs. */
 export const byteStorage: Storage = {
   activations: 'FLOAT',
   linear: multiplyBytes,

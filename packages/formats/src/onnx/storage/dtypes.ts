@@ -5,7 +5,7 @@ import { fourBitStorage } from './four-bit-storage.js';
 import type { Storage } from './storage.js';
 
 /**
- * The dtypes of models by their names. Each has the end of the file's name and the way in which weights are
+ * The dtypes of models, by name. `suffix` is the end of the file's name, and `storage` how weights are
  * stored.
  */
 export const onnxDtypes = {

@@ -42,10 +42,7 @@ export function addBias(graph: GraphBuilder, value: Value, bias: WeightTensor | 
   return graph.op('Add', [value, graph.weight(storeFloats(bias, 'FLOAT'))]);
 }
 
-/**
- * Stores matrices as floats, in our own order, because `Gemm` can read a matrix [O, I] without transposing
- * it.
- */
+/** Stores matrices as floats, without transposing them, because `Gemm` can read a matrix [O, I]. */
 export function floatStorage(type: FloatType): Storage {
   const linear = (graph: GraphBuilder, input: Value, { weight, bias }: LinearLayer): Value =>
     graph.op(

@@ -7,7 +7,7 @@ import type { WeightTensor } from './model-weights.js';
 import { applyQuantizedExperts } from './quantized-experts.js';
 import type { ExpertLayers, Storage } from './storage.js';
 
-/** The number of weights with a common scale. */
+/** How many weights share a scale. */
 const blockSize = 32;
 
 /** The level that stands for 0. */
@@ -17,10 +17,10 @@ const zero = 8;
 const highest = 15;
 
 /**
- * Quantizes a matrix [O, I] to levels q of 4 bits, in blocks of 32 inputs. A weight is about scale * (q - 8).
- * In each block, the value of largest magnitude has level 0; the sign of the scale depends on the sign of
- * this value. A byte contains two levels, the level of an even input in its low bits. If the length of a row
- * is not a multiple of 32, the row ends with zeros.
+ * Quantizes a matrix [O, I] to levels q of 4 bits, in blocks of 32 inputs. A weight is about `scale * (q -
+ * 8)`. In each block, the value of largest magnitude has level 0, so its sign determines the sign of the
+ * scale. A byte contains two levels; its low bits contain the level of an even input. If a row's length is
+ * not a multiple of 32, zeros are added at its end.
  */
 export function storeFourBits({ name, shape, read }: WeightTensor): {
   readonly values: StoredTensor;
@@ -59,14 +59,16 @@ interface RowSizes {
   readonly numBlocks: number;
 }
 
-/** Returns the first and the last index of a block of rows in an array. */
+/** Returns the array index at which a block of a row begins, and the index after its last value. */
 function blockRange(block: number, { inputs, numBlocks }: RowSizes): readonly [number, number] {
   const row = Math.floor(block / numBlocks);
   const start = (block % numBlocks) * blockSize;
   return [row * inputs + start, row * inputs + Math.min(start + blockSize, inputs)];
 }
 
-/** Returns the scale with which the value of largest magnitude has level 0; 1 for a block of zeros. */
+/**
+ * Returns the scale with which the value of largest magnitude has level 0. Returns 1 if all values are zero.
+ */
 function blockScale(values: Float32Array, block: number, sizes: RowSizes): number {
   const [start, end] = blockRange(block, sizes);
   let extreme = 0;
@@ -91,8 +93,8 @@ function packLevels(values: Float32Array, scales: Float32Array, sizes: RowSizes)
 }
 
 /**
- * q4: matrices of layers in 4 bits, multiplied by `MatMulNBits`. As in q8, tables of the vocabulary are
- * stored as bytes, because an error in such a table changes every token.
+ * q4: the matrices of layers are stored in 4 bits and multiplied by `MatMulNBits`. As in q8, the vocabulary's
+ * tables are stored as bytes, because an error in such a table affects every token.
  */
 export const fourBitStorage: Storage = {
   activations: 'FLOAT',
@@ -106,7 +108,7 @@ export const fourBitStorage: Storage = {
         N: int(outputs),
         bits: int(4),
         block_size: int(blockSize),
-        // inputs are rounded to 8 bits if a CPU has a kernel for this
+        // if a CPU has a kernel for it, inputs are rounded to 8 bits
         accuracy_level: int(4),
       },
     });
@@ -122,8 +124,8 @@ export const fourBitStorage: Storage = {
 };
 
 /**
- * Checks that rows consist of more than one complete block. `QMoE` reads only complete blocks, and would read
- * a row of a single block as a row without blocks.
+ * Checks that rows consist of complete blocks, and of more than one. `QMoE` reads only complete blocks, and
+ * would interpret a row of a single block as a row without blocks.
  *
  * @throws CheckpointError MTL_ONNX_ARCHITECTURE
  */
@@ -140,7 +142,7 @@ function checkWidths(layers: ExpertLayers): void {
   }
 }
 
-/** Returns the matrices [E, O, I] of experts in levels of 4 bits. */
+/** Stores the matrices [E, O, I] of experts as levels of 4 bits. */
 function storeExpertLevels(weight: WeightTensor): ReturnType<typeof storeFourBits> {
   const [count, outputs, inputs] = weight.shape as [number, number, number];
   const { values, scales } = storeFourBits({ ...weight, shape: [count * outputs, inputs] });

@@ -4,21 +4,21 @@ import { countElements } from '@mtl/kernels';
 import { decodeFloats } from '../../huggingface/float-bytes.js';
 import { writableDtype } from '../../huggingface/mapped-weights.js';
 
-/** The number of values that are read and converted at a time. */
+/** How many values are read and converted at a time by default. */
 const usualValuesAtOnce = 2 ** 22;
 
-/** A parameter, or the first rows of one. */
+/** A parameter, or the first values of a parameter. */
 export interface WeightTensor {
   readonly name: string;
   readonly shape: readonly number[];
   /**
-   * Yields the values in row-major order, in blocks of complete rows of `rowLength` values. A block is valid
-   * until the next block is requested.
+   * Yields the values in row-major order, in blocks of complete rows of `rowLength` values. Each block is
+   * valid until the next one is requested.
    */
   read(rowLength: number): AsyncGenerator<Float32Array>;
 }
 
-/** The parameters of a model by their names. The values of a parameter are read by blocks of rows. */
+/** A model's parameters, by name. A parameter's values are read in blocks of rows. */
 export class ModelWeights {
   readonly #tensors: ReadonlyMap<string, LogicalTensor>;
   readonly #used = new Set<string>();
@@ -34,8 +34,8 @@ export class ModelWeights {
   }
 
   /**
-   * Returns a parameter with another shape. If this shape has fewer values than the parameter, the result is
-   * the parameter's first values.
+   * Returns a parameter with the given shape. If the shape has fewer values than the parameter, the result
+   * contains only the parameter's first values.
    *
    * @throws UsageError MTL_HUGGING_FACE_TENSOR for a parameter that is missing or too small
    */
@@ -57,8 +57,7 @@ export class ModelWeights {
   }
 
   /**
-   * Checks that every parameter has been used, because a graph that lacks a parameter would compute something
-   * else.
+   * Checks that every parameter has been used. A graph that lacks a parameter would compute something else.
    *
    * @throws UsageError MTL_HUGGING_FACE_TENSOR
    */

@@ -4,18 +4,18 @@ import { storeFloats } from './float-storage.js';
 import type { WeightTensor } from './model-weights.js';
 import type { ExpertLayers } from './storage.js';
 
-/** Experts, and how their matrices [E, O, I] become integers. */
+/** Experts, and how their matrices [E, O, I] are quantized to integers. */
 interface QuantizedExperts extends ExpertLayers {
   readonly logits: Value;
   readonly bits: 4 | 8;
-  /** The number of weights in a row that share a scale. Default: all weights of the row. */
+  /** How many weights in a row share a scale. Default: all weights of the row. */
   readonly blockSize?: number;
   quantize(weight: WeightTensor): { readonly values: StoredTensor; readonly scales: StoredTensor };
 }
 
 /**
- * Applies experts whose matrices are quantized to integers, with a scale for each row or for each block of a
- * row.
+ * Applies experts whose matrices are quantized to integers. There is a scale for each row, or for each block
+ * in a row.
  */
 export function applyQuantizedExperts(
   graph: GraphBuilder,

@@ -1,4 +1,4 @@
-// attention_cached on the host. It runs the kernels of its two component operations, one after the other.
+// attention_cached on the host. It runs the kernels of its two component operations, one after another.
 #include "ops/attention_cached.h"
 
 #include "backends/cpu/cpu_backend.h"
@@ -14,7 +14,7 @@ Status run_reference(const OpCall& call) {
   return AttentionCachedCalls(call, position_of(call)).run(reference_backend()->find_kernel);
 }
 
-// Declares the scratch memory of the last position of the cache, which needs the most.
+// Declares the scratch memory for the last position of the cache, which needs the most memory.
 Status scratch(const OpCall& call, ScratchBlocks* blocks) {
   return AttentionCachedCalls(call, last_position(call)).scratch(cpu_scratch_of, blocks);
 }

@@ -27,7 +27,7 @@ void trim_memory() { host_allocator().trim(); }
 void limit_memory(uint64_t bytes) { host_allocator().set_limit(bytes); }
 Status synchronize() { return ok_status(); }
 
-// The functions of device cpu. While a graph is recorded, work that they would do is recorded instead.
+// The functions of device cpu. While a graph is recorded, work is added to the graph instead of being done.
 
 Status refuse_while_recording(const char* what) {
   return recorded_calls(*cpu_backend()) == nullptr ? ok_status() : not_in_capture(what);
@@ -58,7 +58,7 @@ Status copy_within(void* destination, const void* source, size_t bytes) {
 Status synchronize_unless_recording() { return refuse_while_recording(kWaiting); }
 
 // Returns the op's kernel for the active instruction set. If there is none, returns the kernel for a set that
-// the active set extends, or the kernel for all sets.
+// the active set extends, or the kernel that all sets share.
 CpuKernel cpu_kernel_of(const char* op) {
   const OpEntry* entry = find_op(op);
   if (entry == nullptr) return {};

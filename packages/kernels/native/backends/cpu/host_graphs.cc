@@ -62,7 +62,8 @@ Status allocate_host_memory(size_t bytes, void** data) {
 }
 
 void release_host_memory(void* data) {
-  // graph memories are searched first, because the first block of a segment has the segment's address
+  // graph memories are searched first, because the first block in a segment has the same address as the
+  // segment
   if (!memories().release(data)) host_allocator().release(data);
 }
 

@@ -1,5 +1,5 @@
-// Fused operations that are not faster on a CPU when fused. Each operation runs as a sequence of its
-// component operations, with the kernels of the active instruction set.
+// Operations for which fusion is not faster on a CPU. Each operation runs as a sequence of its component
+// operations, with the kernels of the active instruction set.
 #include "backends/cpu/cpu_backend.h"
 #include "ops/cross_entropy.h"
 #include "ops/linear.h"

@@ -8,7 +8,7 @@
 namespace mtl {
 namespace {
 
-// Constant-initialised, so that kernels can be registered in these rows before main.
+// The table is constant-initialised, so that kernels can be registered in its rows before main.
 #define MTL_INSTRUCTION_SET(name, extends, is_compiled, is_supported) \
   {name, extends, is_compiled, [] { return is_supported; }},
 constexpr InstructionSet kSets[] = {

@@ -1,4 +1,4 @@
-// The instruction sets of the CPU backend (the list in isa/sets.cmake), and the active set, for which kernels
+// The instruction sets of the CPU backend (listed in isa/sets.cmake), and the active set, for which kernels
 // are selected.
 #pragma once
 
@@ -28,23 +28,25 @@ InstructionSets instruction_sets();
 // Returns null for an unknown name.
 const InstructionSet* find_instruction_set(const char* name);
 
-// Returns the preferred set among the sets that this machine supports.
+// Returns this machine's preferred instruction set.
 const InstructionSet& detected_instruction_set();
 
-// Returns the active instruction set: the preferred usable set, unless set_instruction_set has chosen
-// another. Returns the last set of the list if none is usable. The addon must not be used in this case.
+// Returns the active instruction set: the preferred usable set, unless set_instruction_set has selected a
+// different one. If no set is usable, returns the last set in the list of instruction sets; the addon must
+// not be used in this case.
 const InstructionSet& active_instruction_set();
 
-// Returns true if the kernels of a set multiply bfloat16 with instructions of the processor, faster than
-// float32.
+// Returns true if the kernels of a set multiply bfloat16 with special processor instructions, which are
+// faster than float32.
 bool multiplies_bfloat16(const InstructionSet& set);
 
-// The properties of a set that its kernels report.
+// The properties that the kernels of an instruction set report.
 struct InstructionSetFacts {
   InstructionSetFacts(const char* name, bool has_bfloat16_pairs);
 };
 
-// Selects another set. Rejects a set that is unknown, or missing in the machine or the build.
+// Selects the instruction set `name`. Rejects a set that is unknown, or that the machine or the build does
+// not have.
 Status set_instruction_set(const char* name);
 
 }  // namespace mtl

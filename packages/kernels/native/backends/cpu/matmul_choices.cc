@@ -10,11 +10,11 @@
 namespace mtl {
 namespace {
 
-// The fraction by which another way must be faster than the usual way. Smaller differences change from one
-// timing to the next.
+// A way is chosen only if it is faster than the usual way by at least this fraction. Smaller differences
+// change from one timing to the next.
 constexpr double kLeastGain = 0.03;
-// The time of a way is its shortest time in several rounds, because other programs disturb the shortest time
-// least.
+// A way's time is its shortest time over several rounds, because this time is affected least by other
+// programs.
 constexpr int kFewestRounds = 3, kMostRounds = 15;
 constexpr double kSecondsOfRounds = 0.1;  // after which no round begins, once there are the fewest
 
@@ -96,7 +96,7 @@ Status choose_cpu_matmul(const MatmulProblem& problem, MatmulWay usual, const bo
   double seconds[kNumMatmulWays];
   std::fill_n(seconds, kNumMatmulWays, 1e9);
   const double start = now();
-  // the first round makes primitives and fills caches
+  // the first round is not timed: it creates oneDNN's primitives and fills caches
   for (int round = -1; round < kMostRounds && (round < kFewestRounds || now() - start < kSecondsOfRounds); ++round) {
     for (int i = 0; i < kNumMatmulWays; ++i) {
       if (!can_compute[i]) continue;

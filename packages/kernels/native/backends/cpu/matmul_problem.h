@@ -1,13 +1,13 @@
-// The description of one matmul on host memory, for the kernels that compute it.
+// Describes one matmul on host memory, for the kernels that compute it.
 #pragma once
 
 #include "core/op_call.h"
 
 namespace mtl {
 
-// output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate). The distance between
-// the rows of a stored matrix may be larger than their length. The matrices of a batch follow each other
-// without gaps.
+// output[batch, rows, columns] = op(left) @ op(right) + bias, plus the old output if `accumulate` is true; op
+// transposes an operand or leaves it unchanged. The distance between the rows of a stored matrix may be
+// larger than their length. The matrices of a batch follow each other without gaps.
 struct MatmulProblem {
   void* output;
   const void* left;
@@ -30,7 +30,7 @@ struct MatmulProblem {
   }
 };
 
-// Returns the problem of a call of the op `matmul`.
+// Returns the problem that a call of the op `matmul` describes.
 MatmulProblem matmul_problem_of(const OpCall& call);
 
 }  // namespace mtl

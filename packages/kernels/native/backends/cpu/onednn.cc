@@ -15,7 +15,7 @@
 namespace mtl {
 namespace {
 
-// Sizes in bytes of a matmul's two blocks of scratch memory.
+// The sizes in bytes of the two blocks of scratch memory that a matmul needs.
 struct MatmulScratch {
   size_t scratchpad = 0;
   size_t packed_right = 0;  // the right operand in the library's own layout
@@ -24,14 +24,15 @@ struct MatmulScratch {
 struct CachedPrimitive {
   dnnl_primitive_t matmul = nullptr;
   dnnl_memory_t left = nullptr, right = nullptr, bias = nullptr, output = nullptr, scratchpad = nullptr;
-  // Copies `right` to the library's layout before the matmul; null if the matmul reads the stored layout.
+  // The primitive that copies `right` to the library's layout before the matmul; null if the matmul reads the
+  // stored layout.
   dnnl_primitive_t packing = nullptr;
   dnnl_memory_t packed_right = nullptr;
   MatmulScratch scratch;
 };
 
-// Identifies a cached matmul. It contains the number of threads, because generated code and scratchpad depend
-// on this number.
+// The key of a cached matmul. It includes the number of threads, on which the generated code and the
+// scratchpad depend.
 using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int, int, int>;
 
 Key key_of(const MatmulProblem& p) {
@@ -60,12 +61,12 @@ struct Library {
   std::map<Key, MatmulScratch> scratch;  // of matmuls that are described but not created yet
 };
 
-// Primitives and their memory objects are shared by all threads of the process (worker threads may be ranks);
-// two concurrent matmuls would only compete for the same cores.
+// All threads of the process (worker threads may be ranks) share the primitives and their memory objects. Two
+// concurrent matmuls would only compete for the same cores.
 std::mutex mutex;
 
 Status library(Library** result) {
-  // the object is never destroyed, because oneDNN's own static objects may already be destroyed at exit
+  // the object is never destroyed, because oneDNN's own static objects may be destroyed before it at exit
   static Library* instance = new Library();
   if (instance->stream == nullptr) {
     MTL_DNNL("create its CPU engine", dnnl_engine_create(&instance->engine, dnnl_cpu, 0));
@@ -75,16 +76,16 @@ Status library(Library** result) {
   return ok_status();
 }
 
-// oneDNN takes up to twice as long to read a large right operand that is stored as [inner, columns] as to
-// read it in oneDNN's own layout, because the distance between rows maps many rows to the same cache sets.
-// (Measured with 2.6.3 in float32: [768, 3072] takes 1.8 times as long, [2304, 768] 1.3 times; [384, 1536]
-// and odd lengths gain nothing.) If the left operand has enough rows, a copy costs less than it saves. For a
-// right operand that is stored as [columns, inner], a copy gains nothing.
+// If a large right operand is stored as [inner, columns], oneDNN takes up to twice as long to read it as in
+// oneDNN's own layout, because the distance between rows maps many rows to the same cache sets. (Measured
+// with 2.6.3 in float32: [768, 3072] takes 1.8 times as long, [2304, 768] 1.3 times; [384, 1536] and odd
+// lengths gain nothing.) If the left operand has enough rows, a copy costs less than it saves. If the right
+// operand is stored as [columns, inner], a copy gains nothing.
 constexpr int64_t kFewestRowsToPack = 512;
 constexpr int64_t kFewestElementsToPack = int64_t{1} << 20;
 constexpr int64_t kCrowdedRowLength = 256;  // and its multiples
 
-// Larger right operands, such as the weight of a vocabulary, are copied and multiplied in blocks of about
+// A larger right operand, such as the weight of a vocabulary, is copied and multiplied in blocks of about
 // this size.
 constexpr int64_t kMostPackedBytes = int64_t{12} << 20;
 constexpr int64_t kPartMultiple = 64;
@@ -94,7 +95,7 @@ bool packs_right(const MatmulProblem& p) {
          p.right_row_length % kCrowdedRowLength == 0 && p.inner * p.columns >= kFewestElementsToPack;
 }
 
-// The number of columns and the length of the inner dimension of each part; the last part may be smaller.
+// Each block's number of columns and length of the inner dimension. The last block may be smaller.
 struct PartSize {
   int64_t columns, inner;
 };
@@ -104,9 +105,9 @@ int64_t length_of_parts(int64_t length, int64_t num_parts) {
   return std::min(length, (shortest + kPartMultiple - 1) / kPartMultiple * kPartMultiple);
 }
 
-// Returns the size of the blocks. Blocks of columns read the left operand again. Blocks of the inner
-// dimension read and write the output again, so only a float32 output is split over the inner dimension,
-// because its sums are float32 with and without the split.
+// Returns the size of the blocks. If the columns are split, each block reads the left operand again. If the
+// inner dimension is split, each block reads and writes the output again; this is done only if the output is
+// float32, because then its sums are float32 with and without the split.
 PartSize size_of_parts(const MatmulProblem& p) {
   if (!packs_right(p)) return {p.columns, p.inner};
   const int64_t bytes = p.inner * p.columns * static_cast<int64_t>(size_of(p.input_dtype));
@@ -127,8 +128,8 @@ MatrixLayout layout_of(int64_t batch, int64_t rows, int64_t columns, int64_t row
   return layout;
 }
 
-// The attributes of a matmul, without its operands. The destructor frees them, also after an error of the
-// library.
+// A matmul's attributes, without its operands. The destructor frees them, even after the library has reported
+// an error.
 struct Attributes {
   dnnl_primitive_attr_t handle = nullptr;
   dnnl_post_ops_t post_ops = nullptr;
@@ -148,7 +149,8 @@ struct Attributes {
   }
 };
 
-// A matmul before oneDNN generates its code. The layouts and the size of the scratchpad are already known.
+// A matmul for which oneDNN has not yet generated code. The layouts and the size of the scratchpad are
+// already known.
 struct Description {
   MatmulDescriptors operands;
   MatrixDescriptor stored_right;
@@ -267,8 +269,8 @@ const void* element(const void* data, int64_t index, DType dtype) {
   return static_cast<const char*>(data) + index * static_cast<int64_t>(size_of(dtype));
 }
 
-// Returns the block that begins at a column and an index of the inner dimension. The first block of the inner
-// dimension includes the bias, and later blocks add to its output.
+// Returns the block that begins at the given column and index of the inner dimension. The first block along
+// the inner dimension adds the bias, and each later block adds its result to the output.
 MatmulProblem part_of(const MatmulProblem& p, const PartSize& size, int64_t column, int64_t inner) {
   MatmulProblem part = p;
   part.columns = std::min(size.columns, p.columns - column);

@@ -1,4 +1,4 @@
-// Hides the differences between versions 2 and 3 of oneDNN's C API behind one interface.
+// Provides a single interface to versions 2 and 3 of oneDNN's C API.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>
@@ -35,7 +35,8 @@ class MatrixDescriptor {
   MatrixDescriptor& operator=(const MatrixDescriptor&) = delete;
 
   Status describe(const MatrixLayout& layout, dnnl_data_type_t type);
-  // Describes a matrix with these dimensions. The library chooses the layout for the primitive.
+  // Describes a matrix with the dimensions in `layout`, but lets the library choose the strides for the
+  // primitive.
   Status leave_layout_open(const MatrixLayout& layout, dnnl_data_type_t type);
   // Returns null before the matrix is described.
   Handle get() const;
@@ -52,15 +53,15 @@ struct MatmulDescriptors {
 Status describe_matmul(dnnl_engine_t engine, const MatmulDescriptors& descriptors,
                        const_dnnl_primitive_attr_t attributes, dnnl_primitive_desc_t* description);
 
-// Makes the matmul add its result to the output.
+// Makes the matmul add its result to the old output.
 Status append_sum(dnnl_post_ops_t post_ops);
 
 // Creates a primitive that copies a matrix from one layout to another.
 Status create_reorder(dnnl_engine_t engine, MatrixDescriptor::Handle from, MatrixDescriptor::Handle to,
                       dnnl_primitive_t* reorder);
 
-// Returns the layout in which a primitive reads or writes an operand; valid as long as the primitive's
-// description.
+// Returns the layout in which a primitive reads or writes an operand. The layout is valid as long as
+// `description`.
 MatrixDescriptor::Handle layout_in(const_dnnl_primitive_desc_t description, dnnl_query_t query);
 
 }  // namespace mtl

@@ -10,7 +10,8 @@
 namespace mtl {
 namespace {
 
-// Returns a normal number of a Philox block. A block gives four, with `lane` from 0 to 3.
+// Returns one of the four normally distributed numbers that are computed from a Philox block. `lane`, from 0
+// to 3, selects it.
 double normal_of(const PhiloxBlock& block, int lane) {
   const double u1 = (block.words[lane & 2] + 1.0) / 4294967296.0;  // (0, 1]: its logarithm is finite
   const double angle = 2.0 * 3.141592653589793 * (block.words[(lane & 2) + 1] / 4294967296.0);

@@ -1,4 +1,4 @@
-// The kernel of philox_normal. All devices run it on the host, in double, so that a model has the same
+// The kernel of philox_normal. It runs on the host for every device, in double, so that a model has the same
 // initial weights on every device.
 #pragma once
 

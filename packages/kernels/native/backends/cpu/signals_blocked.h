@@ -1,4 +1,4 @@
-// Keeps signal handlers from running inside oneDNN's code.
+// Prevents signal handlers from running inside oneDNN's code.
 #pragma once
 
 #include <pthread.h>
@@ -8,17 +8,17 @@
 
 namespace mtl {
 
-// While an object of this class exists, signals with handlers are blocked in its thread and in the thread's
-// pool. Kernels that oneDNN generates for CPUs without AVX-512 use the stack pointer as a general register. A
-// signal handler would then write its frame to the memory at this address and damage the heap. Signals for
-// faults of the code itself are not blocked.
+// While an object of this class exists, signals that have handlers are blocked in its thread and in the
+// thread's pool. Kernels that oneDNN generates for CPUs without AVX-512 use the stack pointer as a general
+// register, so a signal handler would write its frame to an arbitrary address and damage the heap. Signals
+// that report faults in the code itself, such as SIGSEGV, are not blocked.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
     block(&previous_);
     const int threads = num_threads();
     if (threads == num_blocked_) return;
-    // Blocks signals in existing threads. New threads inherit this thread's signal mask.
+    // Blocks signals in the threads that exist. New threads inherit this thread's signal mask.
     on_threads(threads, [](int thread) {
       if (thread > 0) block(nullptr);
     });

@@ -7,8 +7,8 @@
 namespace mtl {
 namespace {
 
-// The number of rows and columns of a tile. 16 values of 32 bits fill a cache line, so that complete lines of
-// both matrices are read and written.
+// The number of rows and columns in a tile. 16 values of 32 bits fill a cache line, so complete lines of both
+// matrices are read and written.
 constexpr int64_t kTile = 16;
 
 template <typename Element>

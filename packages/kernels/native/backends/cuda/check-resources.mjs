@@ -3,8 +3,8 @@
  * Checks the compiler's report on the kernels in a build of the CUDA library: registers, spills and stack.
  * Fails if a kernel spills more than its source allows (`// spills allowed: NUMBER`, followed by the reason),
  * because spilled values are in memory, even in the innermost loop. Fails if a kernel has a stack frame
- * without spills, because an array with an index that is unknown at compile time is also in memory. Fails if
- * the compiler reports that it has put waits between the matmuls of warp groups (wgmma), or that it ignores a
+ * without spills, because an array whose index is unknown at compile time is also in memory. Fails if the
+ * compiler reports that it has put waits between the matmuls of warp groups (wgmma), or that it ignores a
  * change of the number of registers (setmaxnreg).
  *   node native/backends/cuda/check-resources.mjs [--build-dir build/Cuda] [--all] [--self-test]
  */
@@ -15,7 +15,10 @@ import { fileURLToPath } from 'node:url';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-/** Returns the kernels of ptxas's report: name (mangled), architecture, registers and bytes. */
+/**
+ * Returns the kernels in ptxas's report, each with its mangled name, architecture, number of registers, and
+ * bytes of stack and spills.
+ */
 function parseResources(text) {
   const kernels = [];
   for (const line of text.split('\n')) {
@@ -31,7 +34,8 @@ function parseResources(text) {
     const registers = /Used (\d+) registers/.exec(line);
     if (registers !== null && last !== undefined) last.registers = Number(registers[1]);
   }
-  // the compiler prints these warnings before or after the kernels' own lines, with the kernel's name
+  // the compiler prints these warnings before or after the kernels' own lines, and each warning names its
+  // kernel
   for (const [, name] of text.matchAll(/wgmma\.mma_async instructions are serialized .*'(\S+)'/g)) {
     for (const kernel of kernels.filter((one) => one.name === name)) kernel.isSerialized = true;
   }
@@ -44,7 +48,7 @@ function parseResources(text) {
  */
 const ignoresRegisters = (text) => text.includes("'setmaxnreg' ignored");
 
-/** Returns the bytes of a kernel's stack frame that are not for spills; frames are multiples of 8 bytes. */
+/** Returns how many bytes of a kernel's stack frame are not for spills. Frames are multiples of 8 bytes. */
 const arrayBytes = ({ stack, spilled }) => Math.max(0, stack - 8 * Math.ceil(spilled / 8));
 
 const slowKernels = (kernels) =>
@@ -70,8 +74,8 @@ function demangled(kernels) {
 }
 
 /**
- * Returns the number of bytes that the source of an object file
- * (folders/native/backends/cuda/kernels/NAME.cu.o) allows its kernels to spill.
+ * Returns how many bytes the source of an object file (folders/native/backends/cuda/kernels/NAME.cu.o) allows
+ * its kernels to spill.
  */
 function allowedBy(object) {
   const source = /native[\\/]backends[\\/]cuda[\\/](.*\.cu)\./.exec(object)?.[1];

@@ -1,10 +1,13 @@
-// Kernel launches, with and without a GPU. A launcher fills a Launch and names the kernel. With nvcc the
-// launch becomes <<<>>>; with a host compiler the threads run one after the other (block.h of the emulation).
+// Kernel launches, with and without a GPU. A launcher fills a Launch and names the kernel. With nvcc, the
+// launch becomes <<<>>>; with a host compiler, the threads run one after another (see the emulation's
+// block.h).
 //
-//   MTL_LAUNCH(kernel, launch, arguments...)   a cudaError_t; a kernel by its name, with commas in parentheses
+//   MTL_LAUNCH(kernel, launch, arguments...)   a cudaError_t; a kernel's name that contains commas needs
+//                                              parentheses
 //   MTL_SHARED(float, tile, [32][33]);      a shared array, all NaN at the start of a block under emulation
 //   MTL_DYNAMIC_SHARED(bytes);              unsigned char* bytes: Launch::shared_bytes bytes, aligned to 1024
-//   in_one_access<uint4>(address)           the value at the address as one vector; must be aligned to its size
+//   in_one_access<uint4>(address)           the value at the address as one vector; must be aligned to its
+//   size
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The library's exported table, and the backend of device `cuda`.
+// The table that the library exports, and the backend of device `cuda`.
 #include <cstdio>
 
 #include "backends/cuda/cublaslt/cublaslt.h"
@@ -82,8 +82,7 @@ Status open(const CudaOptions& options, CudaLibraryInformation* information, con
             const MtlDeviceApi** opened_device_api) {
   MTL_RETURN_IF_ERROR(probe_devices(&information->probe));
   MTL_RETURN_IF_ERROR(check_device(information->probe, options.device_index));
-  // cuBLASLt is opened before the device, because cuBLASLt may be missing, and an open device cannot be
-  // closed
+  // cuBLASLt is opened before the device, because it may be missing, and an open device cannot be closed
   MTL_RETURN_IF_ERROR(load_cublaslt(options.cublaslt_candidates, options.allow_tf32));
   MTL_RETURN_IF_ERROR(open_device(options.device_index));
   MTL_RETURN_IF_ERROR(open_index_report());

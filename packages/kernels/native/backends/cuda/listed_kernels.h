@@ -1,5 +1,5 @@
-// The list of the library's kernels. The initialisation of the library adds each kernel that MTL_LAUNCH
-// names, and opening a device loads all listed kernels (runtime/load_kernels.h).
+// The list of the library's kernels. When the library is initialised, each kernel that MTL_LAUNCH names is
+// added. Opening a device loads all listed kernels (see runtime/load_kernels.h).
 #pragma once
 
 namespace mtl::cuda {

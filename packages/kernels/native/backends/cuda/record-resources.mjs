@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Wraps nvcc in the build: runs it and keeps ptxas's report on each kernel (registers, shared memory, spills)
- * next to the object file, for check-resources.mjs.
+ * Wraps nvcc in the build: runs it, and saves ptxas's report on each kernel (registers, shared memory,
+ * spills) next to the object file, for check-resources.mjs.
  *   node record-resources.mjs nvcc ... -o OBJECT ...
  */
 import { spawnSync } from 'node:child_process';

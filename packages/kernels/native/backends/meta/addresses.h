@@ -12,11 +12,11 @@
 namespace mtl {
 
 // Addresses for tensors without memory. They are never read or written, but they are distinct, so that views
-// and overlaps of tensors can be detected. Addresses that are given back are used again, because 32-bit
-// pointers have only 4 GiB of addresses.
+// and overlaps of tensors can be detected. Addresses that are given back are reused, because 32-bit pointers
+// have only 4 GiB of addresses.
 class Addresses {
  public:
-  // `first_bit`: the addresses begin at 2^first_bit if pointers have so many bits, otherwise at 4096.
+  // The addresses begin at 2^first_bit if pointers are large enough, otherwise at 4096.
   explicit Addresses(int first_bit) : next_(first_bit < 8 * static_cast<int>(sizeof(void*)) ? uintptr_t{1} << first_bit : 4096) {}
 
   // Returns null if none are left.
@@ -38,7 +38,7 @@ class Addresses {
     return reinterpret_cast<void*>(first);
   }
 
-  // Gives back what `take` returned, and joins it with free neighbours.
+  // Gives back addresses that `take` returned, and joins them with free neighbours.
   void give_back(void* data) {
     const MutexLock lock(mutex_);
     const auto block = taken_.find(reinterpret_cast<uintptr_t>(data));

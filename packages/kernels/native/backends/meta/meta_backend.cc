@@ -33,7 +33,7 @@ void reset_peak_memory() { meta_allocator().reset_peak(); }
 void trim_memory() { meta_allocator().trim(); }
 void limit_memory(uint64_t bytes) { meta_allocator().set_limit(bytes); }
 
-// Replaces a kernel: allocates and releases the scratch memory that the CPU kernel declares.
+// Takes the place of a kernel: allocates and releases the scratch memory that the CPU kernel declares.
 Status count_scratch(const OpCall& call) {
   const ScratchFunction scratch = cpu_scratch_of(call.op);
   if (scratch == nullptr) return ok_status();
@@ -45,8 +45,8 @@ Status count_scratch(const OpCall& call) {
 
 KernelFunction find_meta_kernel(const char* op);
 
-// Runs the component operations of an operation that the CPU does not fuse. They are run because each
-// component allocates its own scratch memory, which must be counted.
+// Runs the components of an operation that the CPU does not fuse. Each component must run, because it
+// allocates its own scratch memory, which must be counted.
 struct InParts {
   const char* op;
   KernelFunction run;
@@ -60,7 +60,7 @@ constexpr InParts kInParts[] = {
     {"cross_entropy_forward_backward", [](const OpCall& call) { return cross_entropy_in_parts(call, find_meta_kernel); }},
 };
 
-// Returns null for an operation without a CPU kernel, because meta does not support it either.
+// Returns null for an operation that has no CPU kernel, because device meta does not support it either.
 KernelFunction find_meta_kernel(const char* op) {
   if (cpu_backend()->find_kernel(op) == nullptr) return nullptr;
   for (const InParts& each : kInParts) {

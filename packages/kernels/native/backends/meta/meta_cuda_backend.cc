@@ -18,8 +18,8 @@ Addresses& addresses() {
   return *all;
 }
 
-// Returns segments of addresses without memory. The addresses are aligned like the driver's, because kernels
-// are selected by alignment.
+// Returns a range of addresses without memory. It is aligned like the driver's memory, because kernels are
+// selected by alignment.
 Status reserve_addresses(size_t bytes, void** data) {
   *data = addresses().take(bytes);
   if (*data != nullptr) return ok_status();
@@ -44,7 +44,7 @@ void reset_peak_memory() { memory().arena().reset_peak(); }
 void trim_memory() { memory().arena().trim(); }
 void limit_memory(uint64_t bytes) { memory().arena().set_limit(bytes); }
 
-// Replaces a kernel: allocates and releases the scratch memory that the CUDA kernel declares.
+// Takes the place of a kernel: allocates and releases the scratch memory that the CUDA kernel declares.
 Status count_scratch(const OpCall& call) {
   const OpEntry* const entry = find_op(call.op);
   if (entry->cuda_scratch == nullptr) return ok_status();
@@ -56,13 +56,13 @@ Status count_scratch(const OpCall& call) {
 
 KernelFunction find_kernel(const char* op);
 
-// Assumes that cuBLASLt supports the requested fusion, because only cuBLASLt itself could answer this.
+// Assumes that cuBLASLt supports the requested fusion, because only cuBLASLt itself could tell.
 Status weight_gradient(const OpCall& call) {
   if (cuda::fuses_bias_gradient(call, cuda_gpu_properties())) return count_scratch(call);
   return linear_weight_gradient_in_parts(call, find_kernel);
 }
 
-// Assumes that CUDA has a kernel for every operation with a CPU kernel.
+// Assumes that CUDA has a kernel for every operation that has a CPU kernel.
 KernelFunction find_kernel(const char* op) {
   if (cpu_backend()->find_kernel(op) == nullptr) return nullptr;
   return std::strcmp(op, "linear_weight_gradient") == 0 ? weight_gradient : count_scratch;
@@ -76,7 +76,8 @@ Status destroy_memory(void* separate) { return memory().destroy_separate(static_
 Status enter_memory(void* separate) { return memory().enter(static_cast<MemoryArena*>(separate)); }
 void leave_memory() { memory().leave(); }
 
-// Returns true if the calling thread records a graph; calls that CUDA refuses meanwhile are refused here too.
+// True while the calling thread records a graph. Calls that CUDA refuses during this time are refused here
+// too.
 thread_local bool is_capturing = false;
 
 Status refuse_while_capturing(const char* what) { return is_capturing ? not_in_capture(what) : ok_status(); }
@@ -87,7 +88,7 @@ Status begin_capture() {
   return ok_status();
 }
 
-// Returns null in place of a graph, because the recorded operations would compute nothing.
+// Returns null instead of a graph, because the recorded operations would compute nothing.
 Status end_capture(void** graph) {
   if (!is_capturing) return no_capture();
   is_capturing = false;

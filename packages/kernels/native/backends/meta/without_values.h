@@ -5,7 +5,7 @@
 
 namespace mtl {
 
-// The functions in which the devices without values differ.
+// The functions that differ between the devices without values.
 struct CountingDevice {
   DeviceKind kind;
   const char* name;
@@ -21,8 +21,8 @@ struct CountingDevice {
 // Returns MTL_META, because there are no values to read.
 Status refuse_read(const char* device);
 
-// Returns the backend of device meta: writes have no effect, reads fail, and waiting returns at once. Device
-// meta-cuda then replaces those of these functions that CUDA refuses while a graph is recorded.
+// Returns a backend whose writes have no effect, whose reads fail, and whose waits return at once. Device
+// meta uses it directly; device meta-cuda replaces the functions that CUDA refuses while a graph is recorded.
 Backend backend_without_values(const CountingDevice& device);
 
 }  // namespace mtl

@@ -1,5 +1,5 @@
-// Element types of tensors, for every native addon: @mtl/comm includes this file. The numbers are part of the
-// ABI with TypeScript (src/dtype.ts) and are the values of MtlTensorMemory's `dtype`.
+// Element types of tensors, for every native addon: @mtl/comm also includes this file. The values are part of
+// the ABI with TypeScript (src/dtype.ts), and are also the values of MtlTensorMemory's `dtype`.
 #pragma once
 
 #include <stddef.h>
@@ -18,7 +18,7 @@ enum class DType : int32_t {
 };
 constexpr int kNumDTypes = 7;
 
-// Returns the bytes of an element; 0 for an unknown dtype number.
+// Returns the number of bytes in an element, or 0 for an unknown dtype.
 constexpr size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat64:
@@ -36,7 +36,7 @@ constexpr size_t size_of(DType dtype) {
   return 0;
 }
 
-// Returns the name as in TypeScript; "unknown" for an unknown dtype number.
+// Returns the dtype's name, which is the same as in TypeScript, or "unknown" for an unknown dtype.
 constexpr const char* name_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:

@@ -12,10 +12,10 @@ namespace mtl {
 namespace {
 
 constexpr size_t kAlignment = 64, kHugePage = size_t{2} << 20;
-// Blocks of at least this size are mapped instead of taken from the C library.
+// Blocks of at least this size are mapped with mmap instead of allocated by the C library.
 constexpr size_t kLargeBlock = size_t{8} << 20;
 
-// Maps memory that begins at a huge page. Returns null if the system has none.
+// Maps memory that begins at a huge page boundary. Returns null if there is not enough memory.
 void* map_memory(size_t bytes) {
   const size_t whole = bytes + kHugePage;
   void* const mapped = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -30,8 +30,8 @@ void* map_memory(size_t bytes) {
 
 }  // namespace
 
-// Large blocks are mapped directly. The C library would allocate large blocks from its heap as soon as some
-// large blocks have been freed, and the heap cannot return memory that is below a block in use.
+// Large blocks are mapped directly. Once some large blocks have been freed, the C library would allocate
+// large blocks from its heap, which cannot return memory that is below a block in use.
 void* reserve_memory(size_t bytes) {
   void* data = nullptr;
   if (bytes >= kLargeBlock) {
@@ -39,8 +39,8 @@ void* reserve_memory(size_t bytes) {
   } else if (posix_memalign(&data, bytes >= kHugePage ? kHugePage : kAlignment, bytes) != 0) {
     return nullptr;
   }
-  // Huge pages avoid a third of the TLB misses of matmuls; the call has no effect where huge pages are
-  // disabled.
+  // Huge pages avoid a third of the TLB misses in matmuls. If huge pages are disabled, the call has no
+  // effect.
   if (data != nullptr && bytes >= kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
   return data;
 }

@@ -33,7 +33,7 @@ Status set_num_threads(int num_threads, bool pin) {
   {
     cpu_set_t mine = allowed;
     // The calling thread is not pinned to a core, because threads that it starts later (data readers) would
-    // inherit the core.
+    // be pinned to the same core.
     if (pin && num_threads <= num_cores && omp_get_thread_num() > 0) {
       int skip = omp_get_thread_num();
       CPU_ZERO(&mine);

@@ -19,5 +19,6 @@ Status find_in_library(const char* path, const char*, void**) {
 
 }  // namespace mtl
 
-// Registers no destructor for thread_local variables, because they live as long as the module.
+// Does not register destructors of thread_local variables, because these variables live as long as the
+// module.
 extern "C" int __cxa_thread_atexit(void (*)(void*), void*, void*) { return 0; }

@@ -1,12 +1,13 @@
-// A pool of threads. Each is an instance of the module on the same memory. JavaScript starts the threads,
-// possibly late or never. Therefore tasks are not assigned to threads: the calling thread and all running
-// threads take the next task of a call until no task remains.
+// A pool of threads. Each thread is an instance of the module on the same memory. JavaScript starts the
+// threads, possibly late or never. Tasks are therefore not assigned to threads: the calling thread and all
+// running threads take a call's next task until no task remains.
 #include "backends/cpu/threads.h"
 
 #include <atomic>
 
 extern "C" {
-// From JavaScript: the processors of the machine, and the start of another thread of the pool.
+// Imported from JavaScript: the number of the machine's processors, and a function that starts one more
+// thread of the pool.
 __attribute__((import_module("mtl"), import_name("num_processors"))) int mtl_num_processors();
 __attribute__((import_module("mtl"), import_name("start_pool_thread"))) void mtl_start_pool_thread();
 __attribute__((export_name("mtl_run_pool_thread"))) void mtl_run_pool_thread();
@@ -17,8 +18,8 @@ namespace {
 
 constexpr int kMostThreads = 1024;
 
-// The tasks of a call: the call's number, the number of tasks, and the next task. They are in a single word,
-// so that a late thread cannot take a task of a call that has ended.
+// The tasks of a call: the call's number, how many tasks it has, and the next task. They are in a single
+// word, so that a late thread cannot take a task of a call that has ended.
 struct Parts {
   uint32_t call;
   uint16_t count, next;
@@ -26,21 +27,22 @@ struct Parts {
 static_assert(sizeof(Parts) == sizeof(uint64_t));
 
 std::atomic<Parts> parts{Parts{0, 0, 0}};
-// The function that all tasks call. It is written only while there is no task to take.
+// The function that every task calls. It is written only while there is no task to take.
 void (*call_body)(const void* context, int thread);
 const void* call_context;
 std::atomic<int32_t> num_finished{0};
-// A copy of the call's number for sleeping threads.
+// A copy of the call's number, on which sleeping threads wait.
 std::atomic<int32_t> call_number{0};
 std::atomic<int32_t> num_sleeping{0};
 
-// Polls before a thread sleeps: some tens of microseconds, the time between two operations of a step.
+// How many times a thread polls before it sleeps. This takes some tens of microseconds, about the time
+// between two operations of a step.
 constexpr int kPolls = 20000;
 
 int wanted_threads = 0;
 int started_threads = 1;
 
-// Takes and runs tasks as long as the call has any.
+// Takes and runs the call's tasks until none is left.
 void run_parts() {
   Parts taken = parts.load();
   while (taken.next < taken.count) {
@@ -83,7 +85,7 @@ void run_on_threads(int count, void (*body)(const void* context, int thread), co
   run_parts();
   int polls = 0;
   for (int32_t finished = num_finished.load(); finished < count; finished = num_finished.load()) {
-    // if this thread sleeps, a thread that has lost its core gets the core back sooner
+    // if this thread sleeps, a thread that has lost its core gets a core back sooner
     if (++polls > kPolls) wait_while(&num_finished, finished, 50000);
   }
 }

@@ -15,7 +15,7 @@ import { ConfigurationError } from '@mtl/errors';
 import { axisFacts, isDenseAxis, type MeshAxis, type MeshCoordinates } from '@mtl/layout';
 import { shardingStrategies, storeOfStrategy } from '@mtl/optimizer';
 
-/** A layout that a search considers. `context` is set only if sequences are divided. */
+/** A layout that a search considers. The size `context` is set only if sequences are sharded. */
 export interface LayoutCandidate extends RecordedSizes, SearchedSettings {
   /** The number of model chunks on each rank. */
   readonly chunks: number;
@@ -24,7 +24,7 @@ export interface LayoutCandidate extends RecordedSizes, SearchedSettings {
   readonly recomputation: Recomputation;
 }
 
-/** The constraints of candidates: numbers that sizes must divide, and fixed settings. */
+/** The constraints of candidates: values that sizes must divide, and fixed settings. */
 export interface CandidateSpace extends Pick<SearchedRun, 'values' | 'model' | 'gpusPerNode'> {
   readonly numProcesses: number;
   readonly numLayers: number;
@@ -33,7 +33,7 @@ export interface CandidateSpace extends Pick<SearchedRun, 'values' | 'model' | '
   readonly schedules: readonly LayoutCandidate['schedule'][];
   /** The smallest number of stages for the interleaved schedule. */
   readonly leastInterleavedStages: number;
-  /** The supported values of a setting, if a program supports only some. */
+  /** For each setting that the program supports only in part, the supported values. */
   readonly offered: { readonly [Key in keyof SearchedSettings]?: readonly SearchedSettings[Key][] };
   /** The kinds of recomputation to consider, which differ in cost. */
   readonly recomputations: readonly Recomputation[];
@@ -44,15 +44,15 @@ type Sizes = Readonly<Partial<Record<MeshAxis, number>>>;
 const axesOfMesh = searchedAxes.filter(({ axis }) => isDenseAxis(axis));
 const axesOfExperts = searchedAxes.filter(({ axis }) => !isDenseAxis(axis));
 
-/** Returns a candidate's sizes of the axes for dense layers. */
+/** Returns a candidate's sizes along the axes of dense layers. */
 export const sizesOfMesh = (candidate: LayoutCandidate): readonly (number | undefined)[] =>
   axesOfMesh.map(({ key }) => candidate[key]);
 
-/** Returns a candidate's sizes of the axes for experts. */
+/** Returns a candidate's sizes along the axes of experts. */
 export const sizesOfExperts = (candidate: LayoutCandidate): readonly (number | undefined)[] =>
   axesOfExperts.map(({ key }) => candidate[key]);
 
-/** Returns all layouts whose sizes divide the model, the batch and the processes. */
+/** Returns all layouts whose sizes divide the model, the batch and the processes evenly. */
 export function layoutCandidates(space: CandidateSpace): LayoutCandidate[] {
   return sizesAlong(axesOfMesh, { space, chosen: {}, rest: space.numProcesses }).flatMap((sizes) =>
     ofMesh(space, recordSizes(sizes) as Mesh),
@@ -60,7 +60,8 @@ export function layoutCandidates(space: CandidateSpace): LayoutCandidate[] {
 }
 
 /**
- * Returns the ways to divide processes along axes. In their order, the sizes of the first axes change last.
+ * Returns the ways to distribute processes along axes, in an order in which the sizes of the first axes
+ * change last.
  */
 function sizesAlong(
   [first, ...others]: readonly SearchedAxis[],
@@ -77,7 +78,7 @@ function sizesAlong(
     );
 }
 
-/** Returns sizes under the keys of candidates. An optional axis with size 1 is left out. */
+/** Returns the sizes under the keys that candidates use. An optional axis with size 1 is left out. */
 function recordSizes(sizes: Sizes): Partial<RecordedSizes> {
   const isLeftOut = ({ axis, flag }: SearchedAxis): boolean =>
     sizes[axis] === undefined ||
@@ -89,7 +90,7 @@ function recordSizes(sizes: Sizes): Partial<RecordedSizes> {
 
 type Mesh = Pick<LayoutCandidate, 'tensor' | 'context' | 'pipeline' | 'data'>;
 
-/** Returns the ways to shard the experts of a layer over the processes of a stage. */
+/** Returns the ways to shard a layer's experts over a stage's processes. */
 function expertSizes(space: CandidateSpace, mesh: Mesh): readonly Partial<RecordedSizes>[] {
   const { sizes, worldSize } = meshOfRun(layoutOfRecord(mesh));
   const chosen = Object.fromEntries(axesOfMesh.map(({ axis }) => [axis, sizes[axis]]));
@@ -121,7 +122,7 @@ function listSchedules(
   { fixed, schedules, leastInterleavedStages }: CandidateSpace,
   { pipeline, chunks }: Pick<LayoutCandidate, 'pipeline' | 'chunks'>,
 ): readonly LayoutCandidate['schedule'][] {
-  // without a pipeline, a given schedule has no effect
+  // without a pipeline, the given schedule has no effect
   if (pipeline === 1) return ['none'];
   if (fixed.schedule === 'gpipe') return chunks > 1 ? [] : ['gpipe'];
   const isInterleaved = chunks > 1;
@@ -173,7 +174,7 @@ function listSettings(
 const options = <Value>(fixed: Value | undefined, all: readonly Value[]): readonly Value[] =>
   fixed === undefined ? all : [fixed];
 
-/** Returns the flags of sizes that differ from the defaults of the mesh. */
+/** Returns the flags for the sizes that differ from the mesh's defaults. */
 function flagsOfSizes(candidate: LayoutCandidate, axes: readonly SearchedAxis[]): Flags {
   const { sizes } = meshOfRun(layoutOfRecord(candidate));
   return Object.fromEntries(
@@ -186,12 +187,12 @@ function flagsOfSizes(candidate: LayoutCandidate, axes: readonly SearchedAxis[])
   );
 }
 
-/** The axes of experts, sorted so that a size which defaults to another size follows this size. */
+/** The axes of experts, sorted so that a size whose default is another axis's size comes after that size. */
 const axesOfExpertFlags = [...axesOfExperts].sort(
   (a, b) => Number(axisFacts[a.axis].like !== undefined) - Number(axisFacts[b.axis].like !== undefined),
 );
 
-/** Returns the flags of a candidate's settings, except settings that flags already determine. */
+/** Returns the flags for a candidate's settings, except settings that the given flags already determine. */
 function flagsOfSettings(
   candidate: LayoutCandidate,
   fixed: Partial<LayoutCandidate>,
@@ -203,7 +204,7 @@ function flagsOfSettings(
   return Object.assign({}, ...own.map(({ key, flags }) => flags(candidate[key]))) as Flags;
 }
 
-/** Returns the flags of a candidate, except flags that are already given. */
+/** Returns a candidate's flags, except flags that are already given. */
 export function candidateFlags(candidate: LayoutCandidate, resolved: ResolvedFlags): Flags {
   const { given } = resolved;
   const fixed = fixedLayout(resolved);
@@ -225,8 +226,8 @@ export function candidateFlags(candidate: LayoutCandidate, resolved: ResolvedFla
 }
 
 /**
- * Returns the settings of a layout that flags determine. A search keeps them. `checkLayoutFlags` has checked
- * them.
+ * Returns the layout settings that the given flags determine. A search keeps them. `checkLayoutFlags` must
+ * have checked the flags.
  */
 export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCandidate> {
   const settings = searchedSettings.flatMap(({ key, givenBy, given: meant }) => {
@@ -258,7 +259,7 @@ export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCan
   return fixed;
 }
 
-/** The layouts that a profile's program supports. `fixed` are settings that it always has. */
+/** The layouts that a profile's program supports. `fixed` contains the settings that it always has. */
 type OfferedLayouts = Pick<
   CandidateSpace,
   'schedules' | 'leastInterleavedStages' | 'recomputations' | 'offered'
@@ -266,18 +267,18 @@ type OfferedLayouts = Pick<
   readonly fixed: Partial<LayoutCandidate>;
 };
 
-/** The sizes that programs with operation lists support. */
+/** The sizes that programs with listed operations support. */
 const listedSizes: readonly (keyof RecordedSizes)[] = ['tensor', 'data', 'pipeline'];
 
 /** Returns the layouts that the profile's program supports. */
 export function offeredLayouts({ software, hardware }: Profile): OfferedLayouts {
   if (software.operations === 'recorded') {
-    // overlapped communication slows computation by as much as it saves where threads share cores
+    // where threads share cores, overlapped communication slows computation by as much as it saves
     const overlap = [hardware.overlapCost.value < 1];
     return {
       schedules: ['1f1b', 'zb-h1', 'interleaved'],
       leastInterleavedStages: 2,
-      // selective recomputation is left out, because attention keeps no scores, and nothing would be saved
+      // selective recomputation is left out because it would save nothing: attention keeps no scores
       recomputations: ['none', 'full'],
       offered: { overlapGradReduce: overlap, overlapParamGather: overlap },
       fixed: {},
@@ -290,11 +291,11 @@ export function offeredLayouts({ software, hardware }: Profile): OfferedLayouts 
     recomputations: layouts.recomputations,
     offered: {
       ...(layouts.sequenceParallel ? {} : { sequenceParallel: [false] }),
-      // only strategies are offered that shard no other states than the program
+      // only strategies that shard no states other than the program's sharded states are offered
       dataParallelShardingStrategy: shardingStrategies.filter((strategy) =>
         storeOfStrategy(strategy).divides.every((state) => state === 'optimizer' && distributedOptimizer),
       ),
-      // the program overlaps what it overlaps, without flags
+      // the program's overlap is fixed and does not depend on flags
       overlapGradReduce: [false],
       overlapParamGather: [false],
     },
@@ -309,8 +310,8 @@ export function offeredLayouts({ software, hardware }: Profile): OfferedLayouts 
 }
 
 /**
- * Flags for the placement of layers. They are refused, because candidates have equally many layers on every
- * chunk.
+ * Flags for the placement of layers. A search rejects them, because its candidates have the same number of
+ * layers on every chunk.
  */
 const placingLayers = [
   'num-layers-per-virtual-pipeline-stage',
@@ -319,7 +320,10 @@ const placingLayers = [
   'decoder-last-pipeline-num-layers',
 ] as const satisfies readonly FlagName[];
 
-/** Refuses a store that reduces gradients in every micro-batch, which operation lists do not have. */
+/**
+ * Rejects a store that reduces gradients in every micro-batch, because operation lists do not contain such
+ * reductions.
+ */
 function refuseDividedUnits({ values, given }: Pick<ResolvedFlags, 'values' | 'given'>): void {
   const strategy = values['data-parallel-sharding-strategy'];
   const flag =

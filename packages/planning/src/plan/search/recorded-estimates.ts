@@ -37,31 +37,31 @@ export interface RecordedEstimatesOptions {
   readonly profile: Profile;
   readonly numLayers: number;
   readonly globalBatchSize: number;
-  /** Returns the configuration of a candidate; undefined if it is invalid. */
+  /** Returns a candidate's configuration; undefined if the candidate is invalid. */
   readonly configure: (candidate: LayoutCandidate) => PretrainingConfiguration | undefined;
 }
 
 /** The cost of a layout, composed from recordings of smaller runs. */
 interface Composed {
-  /** The costs of each chunk, in the order of the model. */
+  /** The cost of each chunk, in the order of the model. */
   readonly chunks: readonly PartCost[];
   readonly numMicroBatches: number;
-  /** Seconds of a message from one stage to the next, including the receivers' work. */
+  /** Seconds to transfer a message from one stage to the next, including the receivers' work. */
   readonly message: number;
   readonly gather: number;
   /** Seconds of the step after the passes. */
   readonly end: number;
   /**
-   * The bytes of each rank that do not depend on micro-batches in flight, and the largest temporary memory of
-   * a pass.
+   * The bytes of each rank that do not depend on micro-batches in flight, including the largest temporary
+   * memory of a pass.
    */
   readonly fixedBytes: readonly number[];
 }
 
 /**
- * Estimates layouts from recordings of small runs (`recordParts`). There is a recording for each combination
- * of tensor-parallel size, micro-batch size, recomputation and sequence parallelism, with and without a
- * pipeline. For layers with experts, there is also a recording for each way to shard the experts.
+ * Estimates layouts from recordings of small runs (see `recordParts`). There is a recording for each
+ * combination of tensor-parallel size, micro-batch size, recomputation and sequence parallelism, with and
+ * without a pipeline. For layers with experts, there is also a recording for each way to shard the experts.
  */
 export class RecordedEstimates {
   readonly #options: RecordedEstimatesOptions;
@@ -73,7 +73,7 @@ export class RecordedEstimates {
     this.#options = options;
   }
 
-  /** Returns the estimate of a candidate; undefined if it is invalid. */
+  /** Returns a candidate's estimate; undefined if the candidate is invalid. */
   async estimate(candidate: LayoutCandidate): Promise<LayoutEstimate | undefined> {
     const composed = await this.#composed(candidate, '1f1b');
     if (composed === undefined) return undefined;
@@ -96,8 +96,8 @@ export class RecordedEstimates {
   }
 
   /**
-   * Estimates a layout again by simulating its schedule, which is more accurate and slower. Only some
-   * micro-batches are simulated; the time of the others is extrapolated.
+   * Estimates a layout again by simulating its schedule, which is slower but more accurate. Only some
+   * micro-batches are simulated. The time of the remaining micro-batches is extrapolated.
    */
   async refined(candidate: LayoutCandidate): Promise<LayoutEstimate | undefined> {
     const composed = await this.#composed(candidate, candidate.schedule === 'zb-h1' ? 'zb-h1' : '1f1b');
@@ -214,7 +214,7 @@ export class RecordedEstimates {
       const ofExperts = part.expertGradients / part.gradients;
       return whole * ((1 - ofExperts) / numParts('dense', state) + ofExperts / numParts('expert', state));
     };
-    // if the optimizer's state is sharded, the work after the reduction is divided, too
+    // if the optimizer's state is sharded, the work after the reduction is sharded, too
     const embedding = {
       bytes: parts.sharedBytes / numParts('dense', 'optimizer'),
       group: groupNamed('embedding'),
@@ -239,7 +239,7 @@ export class RecordedEstimates {
           ownPart(state, 'parameters', state.parameters) +
           ownPart(state, 'gradients', state.gradients) +
           ownPart(state, 'optimizer', state.optimizer) +
-          // adds a message that waits to be sent, and a message that was received
+          // counts a message that waits to be sent, and a message that was received
           (rank === p - 1 ? 1 : 2) * boundary +
           temporary(rank === p - 1 ? 'last' : 'others') +
           units.temporaryBytes({
@@ -253,7 +253,10 @@ export class RecordedEstimates {
   }
 }
 
-/** Returns the number of ranks over which gradients are summed, for parameters of dense layers or experts. */
+/**
+ * Returns the number of ranks over which gradients are summed, for the parameters of dense layers or of
+ * experts.
+ */
 function numReplicas(mesh: AxisSizes, view: MeshView): number {
   const { sizes } = meshOfRun(mesh);
   return reductionAxes[view].reduce((product, axis) => product * sizes[axis], 1);
@@ -282,9 +285,9 @@ function boundaryBytes({ message }: RecordedCosts): number {
 }
 
 /**
- * Adjusts the bytes that a pass keeps. The recording of a pass contains its output, but not its input, which
- * existed before. The output is freed once it is sent. Therefore the first chunk keeps less. The last chunk
- * sends no output and keeps more.
+ * Returns `part` with its kept bytes changed by `bytes`. The recording of a pass contains its output, but not
+ * its input, which existed before. The output is freed once it is sent. Therefore the first chunk keeps less.
+ * The last chunk sends no output and keeps more.
  */
 const keeping = (part: PartCost, bytes: number): PartCost => ({ ...part, kept: part.kept + bytes });
 
@@ -301,8 +304,8 @@ function estimateMessage(
 }
 
 /**
- * Returns the seconds of reducing gradients in buckets of equal size, and of gathering parameters, once in a
- * step. Gradients of experts are reduced separately.
+ * Returns the time in seconds to reduce gradients in buckets of equal size and to gather parameters, once in
+ * a step. Gradients of experts are reduced separately.
  */
 function dataSeconds(
   { dataParallelShardingStrategy, overlapGradReduce, overlapParamGather }: LayoutCandidate,

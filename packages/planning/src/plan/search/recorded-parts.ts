@@ -18,10 +18,13 @@ export interface PartCost {
   /** Seconds of the passes of a micro-batch. */
   readonly forward: number;
   readonly backward: number;
-  /** Seconds of the two halves of the backward pass; 0 if it is not split. */
+  /**
+   * Seconds of the backward pass's input half. If the backward pass is not split, `backwardInput` and
+   * `backwardWeight` are 0.
+   */
   readonly backwardInput: number;
   readonly backwardWeight: number;
-  /** Seconds of the gradient norm and the update. */
+  /** Seconds that the gradient norm and the update take. */
   readonly end: number;
   /** The number of buckets in which replicas reduce the gradients. */
   readonly numBuckets: number;
@@ -33,25 +36,28 @@ export interface PartCost {
   readonly gradients: number;
   readonly optimizer: number;
   /**
-   * Bytes of the gradients of experts, which are reduced in another group, and the number of their buckets.
+   * Bytes of the expert gradients, which are reduced in a separate group. `numExpertBuckets` is the number of
+   * their buckets.
    */
   readonly expertGradients: number;
   readonly numExpertBuckets: number;
 }
 
-/** The kinds of layers in a model: with or without experts, and with or without the model's window. */
+/**
+ * The kinds of layers in a model: with or without experts, and with or without the model's attention window.
+ */
 export type LayerKind = `${'dense' | 'expert'}${'' | ' with window'}`;
 
-/** Returns true if layers of a kind have experts. */
+/** Returns true if layers of the given kind have experts. */
 export const isOfExperts = (kind: LayerKind): boolean => kind.startsWith('expert');
 
-/** Returns the options of a model whose layers are all of one kind. */
+/** Returns the options of a model whose layers are all of the given kind. */
 const modelOfKind = (kind: LayerKind) => ({
   ...(isOfExperts(kind) ? { moeLayerFreq: 1 } : { numExperts: undefined }),
   ...windowOfAllLayers(kind.endsWith('window')),
 });
 
-/** The costs from which all layouts with the same passes are composed. */
+/** The costs of a recorded run's parts. The cost of any layout with the same passes is composed from them. */
 export interface RecordedCosts {
   readonly layer: PartCost;
   /** The costs of the first and the last stage without their layers. */
@@ -67,16 +73,16 @@ export interface RecordedCosts {
 
 interface RecordPartsOptions {
   readonly profile: Profile;
-  /** The number of stages of the recorded runs: 2, or 1 for layouts without a pipeline. */
+  /** The number of stages in the recorded runs: 2, or 1 for layouts without a pipeline. */
   readonly numStages: number;
   readonly schedule: '1f1b' | 'zb-h1';
   readonly kind: LayerKind;
 }
 
 /**
- * Records runs with one and with two layers of a kind on each stage. The difference is the cost of a layer,
- * and the rest is the cost of embedding and head. Without a pipeline, embedding and head are on the same
- * stage and share a tied weight.
+ * Records runs with one and with two layers of the given kind on each stage. The difference is the cost of a
+ * layer, and the rest is the cost of embedding and head. Without a pipeline, embedding and head are on the
+ * same stage and share a tied weight.
  */
 export async function recordParts(
   configuration: PretrainingConfiguration,
@@ -149,8 +155,8 @@ async function measureEnds(
 }
 
 /**
- * Returns the data-parallel size of a recorded run. It is at least two, because the number of buckets is the
- * same for all larger sizes. It is large enough that each expert has two replicas.
+ * Returns the data-parallel size of a recorded run. It is at least two, because from two on, the number of
+ * buckets does not depend on the size. It is also large enough that each expert has two replicas.
  */
 function chooseDataSize(copy: number, expert: number): number {
   let size = 2;
@@ -166,7 +172,7 @@ function makeProxy(
   const { rampup: _, ...rest } = training;
   const numMicroBatches = 2;
   const layout = isOfExperts(kind) ? parallel : withoutExperts(parallel);
-  // the numbers of ranks in a stage for one replica of the model, and for one replica of its experts
+  // the number of ranks in a stage for one replica of the model, and for one replica of its experts
   const { size } = copyOfModel(parallel);
   const copy = size / parallel.pipelineModelParallelSize;
   const experts = meshOfRun(parallel).numShards('expert') / parallel.pipelineModelParallelSize;
@@ -176,8 +182,8 @@ function makeProxy(
     numLayers: numStages * layersOfStage,
     ...modelOfKind(kind),
   };
-  // --load-hf is removed, because its model has another number of layers. The vocabulary size is already
-  // known
+  // --load-hf is removed, because the model in its checkpoint has a different number of layers; the
+  // vocabulary size is already known
   const { loadHuggingFace: __, ...checkpoint } = configuration.checkpoint;
   const adapted = findRecipe(configuration).adapters.selectAmongLayers({ ...configuration, model: ofKind });
   return {

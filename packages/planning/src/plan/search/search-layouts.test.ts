@@ -109,7 +109,8 @@ describe('searchLayouts', () => {
     const withoutPipeline = await search('v100-32gb-megatron');
     expect(of2022).toBeGreaterThan(2 * of2021);
     expect(withoutInterleaving).toBeLessThan(of2021);
-    // tensor-parallel sizes 1, 2, 4 and 8; micro-batches that divide 64 / d; with and without recomputation
+    // tensor-parallel sizes 1, 2, 4 and 8, with the micro-batch sizes that divide 64 / d, with and without
+    // recomputation
     expect(withoutPipeline).toBe(2 * (4 + 5 + 6 + 7));
   });
 
@@ -124,8 +125,8 @@ describe('searchLayouts', () => {
     );
     const profile = loadProfile('h100-80gb');
     const { layouts, numCandidates } = await searchLayouts({ flags, numProcesses: 4, profile });
-    // the candidates are one stage with two replicas and four stores, or two stages with 1F1B, with a split
-    // backward pass, or with two chunks, each with and without sequence parallelism
+    // the candidates have one stage with two replicas and four stores, or two stages with 1F1B, with a split
+    // backward pass, or with two chunks; each exists with and without sequence parallelism
     expect(numCandidates).toBe(4 * 2 + 3 * 2);
     expect(layouts.map(readMesh).sort()).toEqual([
       [2, 1, 2],
@@ -257,7 +258,7 @@ describe('searchLayouts', () => {
     expect(all).toBeLessThan(some);
   });
 
-  /** A model with experts in half of its layers. The experts have most of its parameters. */
+  /** A model with experts in half of its layers. Most of its parameters belong to the experts. */
   const experts: RunOptions = {
     model: {
       swiglu: true,
@@ -274,7 +275,7 @@ describe('searchLayouts', () => {
     const spread: RunOptions['layout'][] = [
       { tensorModelParallelSize: 2, pipelineModelParallelSize: 2, expertModelParallelSize: 2 },
       { pipelineModelParallelSize: 2, expertModelParallelSize: 1, expertTensorParallelSize: 1 },
-      // layouts of experts without a pipeline are also covered by the search below
+      // expert layouts without a pipeline are also covered by the search below
       ...inWholeRuns({
         tensorModelParallelSize: 1,
         pipelineModelParallelSize: 1,
@@ -290,7 +291,7 @@ describe('searchLayouts', () => {
       const { layouts } = await searchLayouts({ flags, numProcesses: 8, profile, numBest: 2 });
       for (const { plan, estimatedSeconds, estimatedBytes } of layouts) {
         const bytes = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
-        // if a stage has two kinds of layers, the composition rounds once more
+        // if a stage has two kinds of layers, the composed estimate is rounded once more
         expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.02);
         expect(Math.abs(estimatedBytes / bytes - 1)).toBeLessThan(0.01);
       }
@@ -317,7 +318,8 @@ describe('searchLayouts', () => {
     });
     const [{ plan, estimatedSeconds, estimatedBytes }] = found.layouts as [FoundLayout];
     const bytes = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
-    // the estimate of dense layers includes an adapter that they lack, which matters for such a small model
+    // the estimate of dense layers includes an adapter that these layers do not have, which matters for such
+    // a small model
     expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.1);
     expect(Math.abs(estimatedBytes / bytes - 1)).toBeLessThan(0.1);
   });
@@ -340,7 +342,7 @@ describe('searchLayouts', () => {
       const plan = await planRun(validateConfiguration(own, { worldSize: 8 }), { profile });
       return Math.max(...plan.ranks.map(wholeMemory));
     };
-    // enough memory for at most two of the eight experts of a layer
+    // enough memory for at most two of a layer's eight experts
     const memoryBytes = await countBytes(4);
     expect(await countBytes(2)).toBeGreaterThan(memoryBytes * 1.05);
     const narrow = await searchLayouts({ flags, numProcesses: 8, profile, memoryBytes });
@@ -372,7 +374,8 @@ describe('searchLayouts', () => {
     );
     const options = { flags, numProcesses: 2, profile: loadProfile('h100-80gb') };
     const mebibyte = 2 ** 20;
-    // the allocator needs 252 MiB with micro-batches of 1, 286 with 4 and 646 with 32; libraries need 608
+    // the allocator needs 252 MiB with micro-batch size 1, 286 MiB with 4 and 646 MiB with 32; libraries need
+    // 608 MiB
     const { layouts } = await searchLayouts({ ...options, memoryBytes: 900 * mebibyte });
     expect(layouts.map(({ candidate }) => candidate.microBatch)).toEqual([4]);
     expect(layouts[0]!.estimatedBytes).toBeLessThan(300 * mebibyte);
@@ -383,8 +386,10 @@ describe('searchLayouts', () => {
       onProgress: (progress) => told.push(progress),
     });
     await expect(refused).rejects.toMatchObject({ expected: expect.stringMatching(/^about 86\d\.\d MiB, /) });
-    // 6 plans end at a rank that does not fit: of each micro-batch only the distributed optimizer, which is
-    // the fastest store and needs the least. 3 full plans are for the layouts with the smallest estimates
+    // 6 plans end at a rank that does not fit: for each micro-batch size only the distributed optimizer,
+    // which is
+    // the fastest store and needs the least memory. 3 full plans are for the layouts with the smallest
+    // estimates
     expect(told.at(-1)!.numPlanned + 1).toBe(6 + 3);
   });
 

@@ -40,11 +40,11 @@ import {
 import { RecordedEstimates } from './recorded-estimates.js';
 
 export interface SearchLayoutsOptions {
-  /** The flags of the run. The search keeps flags of the layout that are given. */
+  /** The flags of the run. The search keeps the layout flags that are given. */
   readonly flags: ParsedFlags;
   readonly numProcesses: number;
   readonly profile: Profile;
-  /** Memory of each process, in bytes. Default: the memory in the profile. */
+  /** The memory that each process may use, in bytes. Default: the memory in the profile. */
   readonly memoryBytes?: number | undefined;
   /** Number of layouts to return. Default: 5. */
   readonly numBest?: number;
@@ -61,7 +61,7 @@ const checks: OptionChecks<SearchLayoutsOptions> = {
   onProgress: functionOption,
 };
 
-/** The progress of a search: estimated candidates, and full plans. */
+/** The progress of a search, which counts estimated candidates and full plans. */
 export interface SearchProgress {
   readonly numEstimated: number;
   readonly numCandidates: number;
@@ -78,7 +78,9 @@ export interface FoundLayout {
   /** The flags that the layout adds to the given flags. */
   readonly words: readonly string[];
   readonly plan: RunPlan;
-  /** The estimate before the full plan: seconds of a step, and bytes of the rank with the most memory. */
+  /**
+   * The estimate before the full plan: the seconds of a step, and the bytes of the rank with the most memory.
+   */
   readonly estimatedSeconds: number;
   readonly estimatedBytes: number;
 }
@@ -87,7 +89,7 @@ export interface LayoutSearch {
   readonly numCandidates: number;
   /** The number of candidates that fit according to their estimates. */
   readonly numFitting: number;
-  /** Layouts that fit, in the order of increasing time. */
+  /** The layouts that fit, in order of increasing time. */
   readonly layouts: readonly FoundLayout[];
 }
 
@@ -99,12 +101,12 @@ const recordedMargin = 1.05;
 
 /**
  * Finds the fastest layouts of a run that fit into memory. Every candidate is estimated. Candidates share
- * recorded passes, so few recordings are needed. The search makes and returns full plans of the best
- * candidates.
+ * recorded passes, so few recordings are needed. For the best candidates, the search makes and returns full
+ * plans.
  *
  * @throws ConfigurationError `MTL_OPTION`; `MTL_PLAN_LAYOUT` if no layout divides the model or fits, and for
  *   layout flags that candidates cannot have; if no candidate is valid, the errors of the first candidate's
- *   flags; see `planRun`
+ *   flags; the errors of `planRun`
  */
 export async function searchLayouts(options: SearchLayoutsOptions): Promise<LayoutSearch> {
   checkOptions(options, { of: 'searchLayouts', checks });
@@ -129,7 +131,7 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
     .sort((a, b) => a.seconds - b.seconds);
   const tryable = withoutDominated(fitting, memoryBytes / margin - mostLibraryBytes);
   const first = await nearest(tryable, refine);
-  // the remaining candidates follow, in case too few of the first candidates fit
+  // the remaining candidates are tried afterwards, in case too few of the first candidates fit
   const tried = new Set(first.map(({ candidate }) => candidate));
   const layouts: FoundLayout[] = [];
   const tooLarge: Estimated[] = [];
@@ -156,7 +158,7 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
     kinds.add(describeKind(candidate));
   }
   if (layouts.length === 0) {
-    // only full plans contain the memory of libraries
+    // only full plans include the memory of libraries
     const known =
       tooLarge.length > 0 ? await plannedWhole(smallest(tooLarge), { ...context, onPlan }) : estimates;
     throw nothingFits(known, { memoryBytes, numProcesses: options.numProcesses });
@@ -165,7 +167,10 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
   return { numCandidates: candidates.length, numFitting: fitting.length, layouts };
 }
 
-/** Returns a key of the settings that make layouts dissimilar. Of similar layouts, only one is returned. */
+/**
+ * Returns a key of the mesh sizes and the recomputation. Layouts with the same key are similar, and the
+ * search returns only one such layout.
+ */
 const describeKind = (candidate: LayoutCandidate): string =>
   `${sizesOfMesh(candidate).join(' ')} ${candidate.recomputation}`;
 
@@ -180,8 +185,9 @@ interface Context {
 }
 
 /**
- * Checks the flags that do not depend on the layout. @throws the errors of this check and of
- * `checkLayoutFlags`
+ * Checks the flags that do not depend on the layout.
+ *
+ * @throws the errors of this check and of `checkLayoutFlags`
  */
 async function openContext(options: SearchLayoutsOptions): Promise<Context> {
   const loaded = await readLoadedFlags(withAdded(options, { added: {}, loaded: undefined }));
@@ -189,7 +195,7 @@ async function openContext(options: SearchLayoutsOptions): Promise<Context> {
   try {
     validateConfiguration(resolved, { worldSize: options.numProcesses });
   } catch (error) {
-    // the layout may be the cause of other errors, so a candidate may still be valid
+    // any other error may be caused by the layout, so a candidate may still be valid
     if (!MtlError.isInstance(error) || error.code === 'MTL_FLAG_REQUIRED') throw error;
   }
   const isRecorded = options.profile.software.operations === 'recorded';
@@ -200,7 +206,7 @@ async function openContext(options: SearchLayoutsOptions): Promise<Context> {
   return { resolved, options, loaded, refused: [] };
 }
 
-/** Returns the flags of the run with further flags, which also count as given. */
+/** Returns the run's flags with the flags `added`, which also count as given. */
 function withAdded(
   { flags, profile }: SearchLayoutsOptions,
   { added, loaded }: { readonly added: Flags; readonly loaded: LoadedFlags | undefined },
@@ -233,13 +239,13 @@ function describeSpace(
   };
 }
 
-/** Formats flags as words of a command line. Flags of candidates are switches, or have a single value. */
+/** Formats flags as words of a command line. A candidate's flags are switches, or have a single value. */
 const formatWords = (flags: Flags): string[] =>
   Object.entries(flags).flatMap(([flag, value]) =>
     value === true ? [`--${flag}`] : [`--${flag}`, String(value)],
   );
 
-/** Returns the configuration of a candidate; undefined if its flags contradict each other. */
+/** Returns a candidate's configuration; undefined if its flags contradict each other. */
 function configured(
   candidate: LayoutCandidate,
   { options, resolved, loaded, refused }: Context,
@@ -261,8 +267,8 @@ function configured(
 }
 
 /**
- * Returns estimates of the candidates. If no candidate with a certain micro-batch size fits, larger
- * micro-batches are skipped, so that their passes need not be recorded.
+ * Returns estimates of the candidates. If no candidate with a certain micro-batch size fits, candidates with
+ * larger micro-batches are skipped, so that their passes need not be recorded.
  */
 async function estimateCandidates(
   candidates: readonly LayoutCandidate[],
@@ -294,21 +300,21 @@ async function estimateCandidates(
   return { estimates: estimated, refine };
 }
 
-/** Returns true for the key of a setting that does not affect the recorded passes. */
+/** Returns true if `key` is the key of a setting that does not affect the recorded passes. */
 const isAfterPasses = (key: string): boolean =>
   searchedSettings.some((setting) => setting.key === key && !setting.changesPasses);
 
 /**
- * More bytes than libraries take on a GPU, which estimates do not count: workspaces, and the buffers of eight
- * groups.
+ * An upper bound for the bytes that libraries take on a GPU: workspaces, and the buffers of eight groups.
+ * Estimates do not count these bytes.
  */
 const mostLibraryBytes = 3 * 2 ** 30;
 
 /**
- * Leaves out candidates that only lose: a candidate with the same passes is at least as fast, and needs no
- * more memory or at most `surelyFits` bytes.
+ * Leaves out candidates that cannot win: an earlier candidate with the same passes is at least as fast, and
+ * needs no more memory or at most `surelyFits` bytes.
  *
- * @param sorted candidates in the order of increasing time
+ * @param sorted candidates in order of increasing time
  */
 function withoutDominated(sorted: readonly Estimated[], surelyFits: number): Estimated[] {
   const leastBytes = new Map<string, number>();
@@ -322,12 +328,15 @@ function withoutDominated(sorted: readonly Estimated[], surelyFits: number): Est
 }
 
 /**
- * the number of candidates per kind, and the number of kinds, that get refined estimates, which may change
- * their order
+ * The number of candidates per kind, and the number of kinds, for which estimates are refined. Refined
+ * estimates may have a different order.
  */
 const [perKind, numKinds] = [3, 12];
 
-/** Returns refined estimates of the first candidates of the first kinds, in the order of increasing time. */
+/**
+ * Refines the estimates of the fastest candidates of the fastest kinds (see `describeKind`). Returns the
+ * refined estimates in order of increasing time.
+ */
 async function nearest(sorted: readonly Estimated[], refine: Estimate): Promise<Estimated[]> {
   const kinds = new Map<string, Estimated[]>();
   for (const each of sorted) {
@@ -351,7 +360,7 @@ type Estimate = (
 
 interface Estimates {
   readonly estimate: Estimate;
-  /** Returns estimates that are closer to full plans. */
+  /** Returns an estimate that is slower to compute than `estimate`'s result, but closer to the full plan. */
   readonly refine: Estimate;
 }
 
@@ -411,15 +420,18 @@ async function listedEstimates(candidates: readonly LayoutCandidate[], context: 
 }
 
 /**
- * Number of full plans that are made to find the smallest memory, for the candidates with the smallest
- * estimates.
+ * How many candidates, beginning with the smallest estimate, get a full plan when the smallest memory is
+ * determined.
  */
 const numSmallest = 3;
 
 const smallest = (layouts: readonly Estimated[]): readonly Estimated[] =>
   layouts.toSorted((a, b) => a.memoryBytes - b.memoryBytes).slice(0, numSmallest);
 
-/** Makes full plans of layouts, and returns them with the memory of the rank that needs the most. */
+/**
+ * Makes full plans of the given layouts. Returns each layout with the memory of its rank that needs the most
+ * memory.
+ */
 async function plannedWhole(
   layouts: readonly Estimated[],
   { onPlan, ...context }: Context & { readonly onPlan: () => void },

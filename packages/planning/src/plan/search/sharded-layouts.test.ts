@@ -15,7 +15,7 @@ const countBytes = ({ ranks }: RunPlan): number => Math.max(...ranks.map(wholeMe
 const search = async (options: RunOptions, own: { memoryBytes?: number; profile?: Profile } = {}) =>
   await searchLayouts({ flags: flagsOfOptions(options), numProcesses: 8, profile, ...own });
 
-/** Plans a run with a strategy, as `mtl plan` does. */
+/** Plans a run with the given layout, as `mtl plan` does. */
 async function planOf(options: RunOptions, layout: RunOptions['layout']): Promise<RunPlan> {
   const own = flagsOfOptions(mergeOptions(options, { layout: { device: 'cuda', ...layout } }));
   return await planRun(validateConfiguration(own, { worldSize: 8 }), { profile });
@@ -40,7 +40,7 @@ describe('searchLayouts, sharded stores', () => {
     expect(words.join(' ')).toBe(
       '--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params --device cuda',
     );
-    // a run with these flags needs exactly what is printed
+    // a run with these flags needs exactly as much memory and time as is printed
     expect(plan.ranks).toEqual(full.ranks);
     expect(plan.iterationSeconds).toBe(full.iterationSeconds);
   });
@@ -97,7 +97,7 @@ describe('searchLayouts, sharded stores', () => {
   });
 });
 
-/** A profile whose links are slower by a factor. */
+/** Returns the profile with links that are slower by `factor`. */
 function withLinks(factor: number): Profile {
   const changed = structuredClone(profile);
   for (const link of [changed.hardware.linkInside, changed.hardware.linkBetween!]) {
@@ -107,7 +107,7 @@ function withLinks(factor: number): Profile {
 }
 
 describe('estimates of sharded stores', () => {
-  /** Returns the errors of the estimates of time and of memory against whole plans. */
+  /** Returns the relative errors of the estimated time and memory, compared with full plans. */
   async function estimateErrors(options: RunOptions, own: Parameters<typeof search>[1] = {}) {
     const { layouts } = await search(options, own);
     return layouts.map(({ plan, estimatedSeconds, estimatedBytes }) => ({
@@ -145,10 +145,11 @@ describe('estimates of sharded stores', () => {
     });
     for (const factor of [1, 10]) {
       for (const { time, memory } of await estimateErrors(options, { profile: withLinks(factor) })) {
-        // a plan counts where in a pass each unit communicates, an estimate only what a pass can hide
+        // a plan knows where in a pass each unit communicates, but an estimate knows only how much a pass can
+        // overlap
         expect(time).toBeLessThan(0.05);
-        // gradients of two layers may be present at another time than the largest activations; a search keeps
-        // candidates up to 5 % beyond the memory
+        // the gradients of two layers and the largest activations may be present at different times; a search
+        // keeps candidates that exceed the available memory by up to 5 %
         expect(memory).toBeLessThan(0.04);
       }
     }

@@ -3,7 +3,7 @@ import { overlappedSeconds } from '@mtl/cost-model/internal';
 import type { TrainingState } from '@mtl/optimizer';
 import type { PartCost } from './recorded-parts.js';
 
-/** The groups over which a layout divides states, for parameters of dense layers and of experts. */
+/** The groups over which a layout shards states, for the parameters of dense layers and of experts. */
 export interface ReplicaGroups {
   readonly dense: RankGroup;
   readonly expert: RankGroup;
@@ -18,8 +18,8 @@ interface UnitCostsOptions {
 
 /**
  * The costs of a store that communicates units in every micro-batch, for parts whose recordings keep all
- * states. A layer is a unit. The parameters before and after the layers are another one, whose values stay
- * present during a step (`UnitValues` and `UnitGradients` of @mtl/optimizer).
+ * states. Each layer is a unit. The parameters before and after the layers form a further unit, the root,
+ * whose values stay present during a step (see `UnitValues` and `UnitGradients` in @mtl/optimizer).
  */
 export class UnitCosts {
   readonly #gathers: boolean;
@@ -32,21 +32,24 @@ export class UnitCosts {
     this.#reduces = options.divides.includes('gradients');
   }
 
-  /** Adds the communication of a micro-batch to the passes of a layer, as far as they do not hide it. */
+  /**
+   * Returns the cost of `layer` with the communication of one micro-batch added to its passes, as far as it
+   * does not overlap with computation.
+   */
   withLayer(layer: PartCost): PartCost {
     const gather = this.#gathers ? this.#gatherSeconds(layer) : 0;
     return this.#withCommunication(layer, { gather, reduce: this.#reduceSeconds(layer) });
   }
 
-  /** Adds the reduction of a micro-batch to the passes of embedding or head. */
+  /** Returns the cost of embedding or head with the reduction of one micro-batch added to its passes. */
   withRoot(root: PartCost): PartCost {
     return this.#withCommunication(root, { gather: 0, reduce: this.#reduceSeconds(root) });
   }
 
   /**
-   * Adds the gathers of passes that begin with another chunk than the one before, as with several chunks on a
-   * rank: nothing hides the gather of the first layer, and the layer that was gathered in advance at the end
-   * is the wrong one.
+   * Adds the gathers for passes that begin with a different chunk than the previous pass, as happens with
+   * several chunks on a rank. The gather of the first layer overlaps with nothing, and the layer that was
+   * gathered in advance at the end of the previous pass is the wrong layer.
    */
   withChange(chunk: PartCost, layer: PartCost): PartCost {
     const gather = this.#gathers ? this.#gatherSeconds(layer) : 0;
@@ -61,8 +64,9 @@ export class UnitCosts {
   }
 
   /**
-   * Returns the seconds at the ends of a step behind which nothing is computed: the gathers of the first
-   * micro-batch, whose values an update has just changed, and the reduction that the last pass starts.
+   * Returns the seconds of communication at the beginning and end of a step that overlap with no computation:
+   * the gathers of the first micro-batch, whose values an update has just changed, and the reduction that the
+   * last pass starts.
    */
   endSeconds({ layer, root, last }: { layer: PartCost; root: PartCost; last: PartCost }): number {
     const gathers = this.#gathers ? this.#gatherSeconds(root) + 2 * this.#gatherSeconds(layer) : 0;
@@ -72,8 +76,9 @@ export class UnitCosts {
   /**
    * Returns the bytes of gathered values and of gradients before their reduction. The values of two layers
    * and of the root are present. In the backward pass of a layer, the gradients of this layer and of the
-   * layer before it are present, and `tied` bytes of an embedding that the head also uses; the activations of
-   * one layer are then freed. The reduction of the root may end only after the head of the next micro-batch.
+   * layer before it are present, and `tied` bytes for an embedding that the head also uses. The activations
+   * of one layer are then already freed. The reduction of the root may end only after the head's pass of the
+   * next micro-batch.
    */
   temporaryBytes({
     layer,
@@ -100,7 +105,7 @@ export class UnitCosts {
       ...part,
       forward: hidden(gather, part.forward),
       backward: hidden(gather + reduce, part.backward),
-      // each half of a split backward pass gathers, and the second one completes the gradients
+      // each half of a split backward pass gathers, and the weight half completes the gradients
       backwardInput: hidden(gather, part.backwardInput),
       backwardWeight: hidden(gather + reduce, part.backwardWeight),
     };

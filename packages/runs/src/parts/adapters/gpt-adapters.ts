@@ -22,13 +22,13 @@ export const gptAdapters: ModelAdapters<GptModelConfiguration> = {
   },
   selectAmongLayers: ({ lora, model }) => {
     if (lora === undefined) return {};
-    // the names of modules do not depend on the size of the vocabulary, so 1 is used
+    // the names of modules do not depend on the vocabulary size, so 1 is used
     const paths = loraModules(describeGptModel(model, 1)).map(({ path }) => path);
     const isThere = (target: string): boolean =>
       target === 'all-linear' || paths.some((path) => path === target || path.endsWith(`.${target}`));
     const targets = lora.targets.filter(isThere);
-    // a model without targets would have no trained parameters, so one layer is adapted, whose adapter is
-    // small
+    // a model without targets would have no trained parameters, so one layer gets an adapter, which needs
+    // little memory
     return { lora: { ...lora, targets: targets.length > 0 ? targets : paths.slice(0, 1) } };
   },
   open: async ({ checkpoint: { loadLora, saveLora }, lora }, model) => {
@@ -37,7 +37,7 @@ export const gptAdapters: ModelAdapters<GptModelConfiguration> = {
     return await readLoraDirectory({ directory: loadLora, model, lora });
   },
   save: async ({ checkpoint: { saveLora: directory, loadHuggingFace }, lora }, trained) => {
-    // `lora` is set here, because --save-lora is refused without adapters
+    // `lora` is set here, because --save-lora is rejected without adapters
     const baseModel = nameOfBaseModel(loadHuggingFace);
     if (directory !== undefined) await writeLoraDirectory({ ...trained, lora: lora!, baseModel, directory });
     return directory;

@@ -6,7 +6,9 @@ import type { LayerFactoryOptions, TransformerConfiguration } from '@mtl/models'
 /** An opened directory of adapters. */
 export interface OpenedAdapters {
   readonly directory: string;
-  /** Fills adapters, or slices of adapters, by their logical names. */
+  /**
+   * Fills the given tensors (adapters, or slices of adapters), which are identified by their logical names.
+   */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
@@ -15,15 +17,17 @@ export interface AdaptedRun extends AdaptedConfiguration {
   readonly checkpoint: CheckpointConfiguration;
 }
 
-/** Adapters of a kind of model: small low-rank factors that are trained instead of the weights. */
+/** Adapters for models of one kind: small low-rank factors that are trained instead of the weights. */
 export interface ModelAdapters<Model extends TransformerConfiguration> {
-  /** Returns the options that adapters add to the model's stages; no options without adapters. */
+  /**
+   * Returns the options that give the model's stages their adapters. The options are empty without adapters.
+   */
   makeLayerOptions(configuration: AdaptedConfiguration, model: Model): LayerFactoryOptions;
-  /** Returns the number of parameters of the adapters; undefined if the model itself is trained. */
+  /** Returns the number of adapter parameters; undefined if the model itself is trained. */
   numParameters(configuration: AdaptedConfiguration, model: Model): number | undefined;
   /**
-   * Returns the number of adapter parameters for a single token, which passes only through its chosen
-   * experts.
+   * Returns the number of adapter parameters that a single token uses. It is smaller than the number of all
+   * adapter parameters if the model has experts, because a token passes only through its chosen experts.
    */
   numActiveParameters(configuration: AdaptedConfiguration, model: Model): number | undefined;
   /**
@@ -32,25 +36,25 @@ export interface ModelAdapters<Model extends TransformerConfiguration> {
    */
   selectAmongLayers(configuration: Pick<PretrainingConfiguration, 'lora' | 'model'>): AdaptedConfiguration;
   /**
-   * Opens the adapters that a run begins with. Also checks at the start of the run that its own adapters can
+   * Opens the adapters with which a run begins. Also checks at the start of the run that its own adapters can
    * be written at its end.
    *
-   * @throws ConfigurationError MTL_HUGGING_FACE_EXISTS; errors of the format
+   * @throws ConfigurationError MTL_HUGGING_FACE_EXISTS; the errors of the adapters' format
    */
   open(run: AdaptedRun, model: Model): Promise<OpenedAdapters | undefined>;
-  /** Writes the adapters of a run if flags request it, and returns their directory. */
+  /** Writes a run's adapters if the flags request it, and returns their directory; otherwise undefined. */
   save(
     run: AdaptedRun,
     trained: { readonly model: Model; readonly tensors: readonly LogicalTensor[] },
   ): Promise<string | undefined>;
-  /** Returns the model's weights with the adapters merged: each weight W becomes W + scale B A. */
+  /** Returns the model's weights with the adapters merged: each weight W becomes `W + scale * B * A`. */
   merged(
     configuration: AdaptedConfiguration,
     trained: { readonly model: Model; readonly tensors: readonly LogicalTensor[] },
   ): readonly LogicalTensor[];
 }
 
-/** The adapters of a kind of model without support for adapters. */
+/** The adapters for models that do not support adapters. */
 export const noAdapters: ModelAdapters<TransformerConfiguration> = {
   makeLayerOptions: () => ({}),
   numParameters: () => undefined,

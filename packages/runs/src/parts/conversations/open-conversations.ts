@@ -28,7 +28,7 @@ export interface OpenedConversations extends Pick<ConversationDatasets, 'train' 
 }
 
 /**
- * Reads the conversations that the flags name; returns undefined if the flags name none. Every process reads
+ * Reads the conversations that the flags name. Returns undefined if the flags name none. Every process reads
  * all conversations, with the same result.
  *
  * @throws DataError MTL_DATA_CONVERSATION, MTL_CHAT_TEMPLATE, MTL_DATA_*; ConfigurationError MTL_FLAG_*
@@ -39,7 +39,7 @@ export async function openConversations(
   const flags = new FlagReader(resolved);
   const files = conversationConfiguration(flags);
   if (files === undefined) return undefined;
-  // checks all required flags first, so that one error names all missing flags
+  // all required flags are checked first, so that a single error names all missing flags
   checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
   const options = chooseTokenizer(flags);
   if (options === undefined) {
@@ -123,7 +123,7 @@ function listNotes(counts: ConversationCounts, long: ConversationConfiguration['
 
 /**
  * Returns the samples of a run that is trained on conversations. An epoch contains every conversation once,
- * and empty samples that complete its last global batch.
+ * followed by empty samples that fill its last global batch.
  *
  * @throws UsageError MTL_CONVERSATIONS if the conversations were not read
  */

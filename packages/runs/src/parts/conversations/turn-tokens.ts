@@ -3,9 +3,10 @@ import { type EndOfTurn, endOfTurn, findChatTemplate } from '@mtl/data/conversat
 import type { Tokenizer } from '@mtl/tokenizers';
 
 /**
- * Returns the tokens that end an answer: the end of a turn in a chat template, and the tokens that end texts.
+ * Returns the tokens that end an answer: the end of a turn in the chat template, and the tokens that end any
+ * text.
  *
- * @param of.endTokens the tokens that end texts. Default: the end of a document
+ * @param of.endTokens the tokens that end any text. Default: the end of a document
  */
 export function listStopTokens(
   template: ChatTemplate,
@@ -17,7 +18,7 @@ export function listStopTokens(
 }
 
 /**
- * Returns the tokens that end a model's texts: the end of a document and, if the tokenizer has a chat
+ * Returns the tokens that end a text of the model: the end of a document and, if the tokenizer has a chat
  * template, the end of a turn.
  */
 export function listEndTokens(tokenizer: Tokenizer): readonly number[] {

@@ -11,8 +11,8 @@ function testDirectory(): string {
 }
 
 describe('prepareDefaultCorpus', () => {
-  // no user, not even root, can make a directory at these paths; in procfs a recursive mkdir of Node would
-  // not return
+  // no user, not even root, can make a directory at these paths; a recursive mkdir in procfs, as Node.js runs
+  // it, would never return
   const unwritable: readonly (readonly [string, (own: string) => string])[] = [
     ['under a file', (own) => join(own, 'file', 'mtl')],
     ['in place of a file', (own) => join(own, 'file')],

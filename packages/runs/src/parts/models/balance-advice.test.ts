@@ -5,7 +5,7 @@ import { gptEmbeddingAndHeadCost } from '@mtl/models';
 import { describe, expect, it } from 'vitest';
 import { balanceAdvice } from './chunk-layers.js';
 
-/** Returns the advice for a training run of gpt2-124m with 8 micro-batches. */
+/** Returns the advice for a gpt2-124m training run with 8 micro-batches. */
 function giveAdvice(
   numStages: number,
   options: RunOptions = {},
@@ -25,9 +25,9 @@ function giveAdvice(
 
 describe('balanceAdvice', () => {
   it('says what balanced layers would gain', () => {
-    // computed by hand. With 1F1B, two stages take 3 (6 + 4.46) per micro-batch, the time of the slower
-    // stage, plus 3 * 6 for the other stage. Balanced, they take 3 (4 + 4.46) per micro-batch plus 3 * 8.
-    // With 0.01 for the embedding: (8 * 31.4 + 18) / (8 * 25.4 + 24)
+    // computed by hand. With 1F1B, two stages take `3 * (6 + 4.46)` per micro-batch, the time of the slower
+    // stage, plus `3 * 6` for the faster stage. Balanced, they take `3 * (4 + 4.46)` per micro-batch plus `3
+    // * 8`. With 0.01 for the embedding: `(8 * 31.4 + 18) / (8 * 25.4 + 24)`
     expect(giveAdvice(2)).toBe(
       'the head is as much work as 4.5 layers: with --pipeline-model-parallel-layout balanced (8, 4) a step would be about 18 % faster',
     );
@@ -44,8 +44,8 @@ describe('balanceAdvice', () => {
       },
     };
     const advice = giveAdvice(2, experts, 1000);
-    // computed by hand: the layers take 24 H^2 + 4 S H and 72 H^2 + 4 S H multiplications for each token,
-    // which is 0.55 and 1.45 times their mean
+    // computed by hand: the two kinds of layers take `24 * H^2 + 4 * S * H` and `72 * H^2 + 4 * S * H`
+    // multiplications for each token, which is 0.55 and 1.45 times their mean
     expect(advice).toContain('layers are 0.6 to 1.4 times their mean');
     expect(advice).toContain('balanced (8, 4)');
   });

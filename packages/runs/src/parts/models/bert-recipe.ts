@@ -90,7 +90,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
     readHuggingFaceBert({
       directory,
       makeVocabularySizeDivisibleBy: configuration.model.makeVocabSizeDivisibleBy,
-      // a sentence-order head that flags request is loaded only if the directory has it
+      // a sentence-order head that the flags request is loaded only if the directory contains one
       ...(requireBert(configuration).sentenceOrderHead ? {} : { sentenceOrderHead: false }),
     }),
   saveHuggingFace: ({ tokenizer, ...options }) =>
@@ -102,8 +102,9 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
 };
 
 /**
- * Returns a function that makes the outline of samples for stages in the middle. Returns undefined for packed
- * samples, because every layer must then know where samples begin and end.
+ * Returns a function that makes the outlines of samples (batches without tokens) for the pipeline's middle
+ * stages. Returns undefined for packed samples, because every layer must then know where samples begin and
+ * end.
  */
 function chooseOutline(
   dataset: SampleDataset<MaskedStageBatch>,
@@ -118,27 +119,27 @@ function chooseOutline(
   });
 }
 
-/** The number of masks that are shown, each from another sample, and the number of candidates. */
+/** How many masks are shown, each from a different sample, and how many candidates are tried. */
 const numMasks = { shown: 4, tried: 32 };
 const numMasksOfBrief = { shown: 2, tried: 8 };
-/** The number of words that are shown for a mask, with their probabilities. */
+/** How many words to show for each mask, each with its probability. */
 const numWords = 5;
-/** The number of tokens that are shown on either side of a mask. */
+/** The number of tokens to show on either side of a mask. */
 const numAround = 10;
 
-/** A masked position of a sample, and the model's prediction for it. */
+/** A masked position in a sample, and the model's prediction for it. */
 interface Filled {
   readonly batch: MaskedTokenBatch;
-  /** Index of the mask among the sample's masks. */
+  /** The index of the mask among the sample's masks. */
   readonly index: number;
   /** The predicted probability of each token, [V]. */
   readonly probabilities: Float32Array;
 }
 
 /**
- * Fills some masks of held-out text, as a first impression of a BERT's knowledge. Among the first samples, it
- * chooses the masks with the most informative context: those words have the highest probability relative to
- * their mean over all masks. Returns undefined if no stage has the whole model.
+ * Fills some masks in held-out text, as a first impression of a BERT's knowledge. Among the first samples,
+ * chooses the masks with the most informative context: the masked words have the highest probability relative
+ * to their mean probability over all masks. Returns undefined if no stage has the complete model.
  */
 async function filledMasks(
   options: ShowOptions<MaskedStageBatch, BertStage>,
@@ -166,7 +167,10 @@ async function filledMasks(
   return { label, text: `${label}:\n${lines.join('\n')}` };
 }
 
-/** Returns the masks with the largest pointwise mutual information of word and context, the largest first. */
+/**
+ * Returns the masks for which word and context have the largest pointwise mutual information, the largest
+ * first.
+ */
 function mostTold(all: readonly Filled[], count: number): readonly Filled[] {
   const told = ({ batch, index, probabilities }: Filled): number => {
     const word = batch.maskedLabels[index]!;
@@ -186,7 +190,7 @@ function formatLine({ batch, index, probabilities }: Filled, tokenizer: Tokenize
 }
 
 /**
- * Returns the index of the visible `[MASK]` that is farthest from other masks and from the ends of the
+ * Returns the index of the visible `[MASK]` that is farthest from all other masks and from the ends of the
  * sample.
  */
 function loneliestMask(batch: MaskedTokenBatch, mask: number): number | undefined {
@@ -226,7 +230,7 @@ function softmax(logits: Float32Array): Float32Array {
   return weights.map((value) => value / total);
 }
 
-/** Returns the tokenizer settings that a BERT's Hugging Face directory contains. */
+/** Returns the tokenizer settings to write to a BERT's Hugging Face directory. */
 export function bertTokenizerSettings({
   options,
   padId,

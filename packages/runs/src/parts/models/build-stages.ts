@@ -22,7 +22,7 @@ import type { TrainingProcesses } from '../ranks/training-processes.js';
 import { findRecipe } from './find-recipe.js';
 import { type ModelChunk, type ModelPartOptions, modelPart, type RankModel } from './model-part.js';
 
-/** The part of a run's model on one rank. */
+/** The part of a run's model that is on one rank. */
 export type RankStages = RankModel<NumberedBatch, ModelChunk<NumberedBatch>>;
 
 /** The properties of a run that determine this rank's part of the model. */
@@ -32,8 +32,8 @@ interface PartedRun extends Pick<ModelPartOptions<TransformerConfiguration, neve
 }
 
 /**
- * Returns this rank's stages of a run's model, and the pipeline that runs them with the stages of other
- * ranks. All ranks must call this function.
+ * Returns this rank's stages of a run's model, and the pipeline that runs them together with the stages of
+ * other ranks. All ranks must call this function.
  */
 export function buildStages(
   { configuration, processes, onMessage }: PartedRun,
@@ -75,7 +75,10 @@ interface OptimizedConfiguration {
     | 'weightDecay'
     | 'clipGrad'
   >;
-  /** The settings that determine the learning-rate schedule. Default: the configuration's schedule. */
+  /**
+   * The setting that selects the learning-rate schedule of the checkpoint or of the configuration. Default:
+   * the configuration's schedule.
+   */
   readonly checkpoint?: Pick<CheckpointConfiguration, 'schedule'>;
   readonly parallel: Pick<ParallelConfiguration, 'cudaGraphs'> & OptimizedLayout;
   readonly training: Pick<TrainingConfiguration, 'seed'>;
@@ -84,14 +87,14 @@ interface OptimizedConfiguration {
 interface TrainingOptimizerOptions {
   readonly configuration: OptimizedConfiguration;
   readonly parameters: readonly Parameter[];
-  /** The parameters of each model chunk of this rank, by the number of the chunk. */
+  /** The parameters of each model chunk on this rank, by chunk number. */
   readonly chunks: ReadonlyMap<number, readonly Parameter[]>;
   /** The parameters, grouped by the units that the model uses at the same time. */
   readonly units: readonly ParameterUnit[];
   readonly processes: TrainingProcesses;
   readonly device: Device;
   readonly dtype: DType;
-  /** False if a checkpoint is loaded into every weight before its first use. Default: true. */
+  /** False if every weight is loaded from a checkpoint before its first use. Default: true. */
   readonly initializes?: boolean;
 }
 
@@ -131,8 +134,8 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
     groups,
     overlapGradientReduction,
     overlapParameterGather,
-    // done only on GPUs: on CPUs, a matmul that overwrites its output may sum in another order than a matmul
-    // that adds to its output, so all gradient matmuls add
+    // done only on GPUs: on CPUs, a matmul that overwrites its output may sum in a different order than a
+    // matmul that adds to its output, so all gradient matmuls add
     writesFirstGradients: chooseMetaDevice(device) === 'meta-cuda' && !parallel.cudaGraphs,
   });
 }
@@ -154,9 +157,9 @@ function updateRule(
 }
 
 /**
- * Returns the dtype of Muon's Newton-Schulz iteration. It is bfloat16 for 16-bit models if the hardware
- * supports bfloat16 matmuls (GPUs, CPUs with AVX-512 bf16). A float32 model keeps float32, so that results of
- * different layouts can be compared.
+ * Returns the dtype of Muon's Newton-Schulz iteration. For 16-bit models, it is bfloat16 if the hardware
+ * supports bfloat16 matmuls (GPUs, CPUs with AVX-512 bf16). A float32 model keeps float32, so that results
+ * with different layouts can be compared.
  */
 function newtonSchulzDtype({ device, dtype }: { readonly device: Device; readonly dtype: DType }) {
   if (dtype === 'float32') return 'float32';
@@ -164,7 +167,7 @@ function newtonSchulzDtype({ device, dtype }: { readonly device: Device; readonl
   return isGpu || hostInformation().multipliesBfloat16 ? 'bfloat16' : 'float32';
 }
 
-/** The dtype of a model's computation, by the name of the precision. */
+/** The dtype in which a model computes, by the name of the precision. */
 export const dtypeOfPrecision = {
   fp32: 'float32',
   bf16: 'bfloat16',

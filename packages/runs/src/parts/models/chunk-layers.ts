@@ -4,14 +4,14 @@ import { type EmbeddingAndHeadCost, partitionLayers, type TransformerConfigurati
 import { type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
 
 /**
- * The smallest gain that is reported, as a fraction of the step time. Predictions may be wrong by smaller
- * gains.
+ * The smallest gain to report, as a fraction of the step time. Smaller gains are within the error of the
+ * predictions.
  */
 const notable = 0.05;
 
 interface BalanceAdviceOptions {
   readonly model: Pick<TransformerConfiguration, 'numLayers'>;
-  /** Costs of embedding and head, in multiples of a layer's cost. */
+  /** The costs of embedding and head, in multiples of a layer's cost. */
   readonly work: EmbeddingAndHeadCost;
   readonly schedule: PipelineSchedule;
 }
@@ -62,13 +62,16 @@ interface StepOptions {
 const computeCost = ({ start, end }: Slice, { layers }: EmbeddingAndHeadCost): number =>
   layers === undefined ? end - start : layers.slice(start, end).reduce((sum, cost) => sum + cost, 0);
 
-/** Returns the time of a step for given costs of chunks, in multiples of a layer's forward pass. */
+/**
+ * Returns the time of a step in which the chunks have the given costs, in multiples of a layer's forward
+ * pass.
+ */
 function stepTime(costs: readonly number[], { schedule, work, recomputes }: StepOptions): number {
   const last = costs.length - 1;
   const layers = costs.map((cost, chunk) => cost + (chunk === 0 ? work.embedding : 0));
-  // the head computes no matmul in the forward pass; its logits are computed in the backward pass. A combined
-  // backward pass has 3 matmuls of the head. If the passes for input and weight gradients are separate, each
-  // has 2 matmuls, because each computes the logits
+  // in the forward pass, the head computes no matmul; its logits are computed in the backward pass. In a
+  // combined backward pass, the head has 3 matmuls. If the passes for input and weight gradients are
+  // separate, each has 2 matmuls of the head, because each computes the logits
   const head = (matmuls: number) => (chunk: number) => (chunk === last ? matmuls * work.head : 0);
   const again = recomputes ? 1 : 0;
   const { makespan } = simulateSchedule({
@@ -83,7 +86,7 @@ function stepTime(costs: readonly number[], { schedule, work, recomputes }: Step
   return makespan;
 }
 
-/** Returns the layers of each chunk of a pipeline, in the order of the model, as flags request. */
+/** Returns each chunk's range of layers, in the order of the model, as requested by the flags. */
 export function layersOfChunks(
   { parallel }: { readonly parallel: Pick<ParallelConfiguration, 'layerLayout'> },
   options: {

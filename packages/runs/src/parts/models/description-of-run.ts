@@ -5,7 +5,7 @@ export interface DescriptionOfRunOptions {
   /** The number of finished iterations. */
   readonly iteration: number;
   readonly numParameters: number;
-  /** The number of parameters that are used for a token; absent if all are used. */
+  /** The number of parameters used for each token; absent if all are used. */
   readonly numActive?: number | undefined;
   /** The number of adapter parameters, if only adapters are trained. */
   readonly numAdapted: number | undefined;
@@ -14,8 +14,8 @@ export interface DescriptionOfRunOptions {
 }
 
 /**
- * Returns the lines at the start of a run: a description of the training, and a note if no iterations or
- * samples remain.
+ * Returns the lines to print at the start of a run: a description of the training, and a note if no
+ * iterations or samples remain.
  */
 export function descriptionOfRun(
   { kind, training }: PretrainingConfiguration,
@@ -32,7 +32,10 @@ export function descriptionOfRun(
   ];
 }
 
-/** Returns a text such as `, 3,353,112,576 of them active`; empty if all parameters are active. */
+/**
+ * Returns a string such as `, 3,353,112,576 of them active`. The string is empty if all parameters are
+ * active.
+ */
 export const activeText = (numActive: number | undefined, format: (count: number) => string): string =>
   numActive === undefined ? '' : `, ${format(numActive)} of them active`;
 

@@ -7,13 +7,14 @@ import type { AnyModelRecipe } from './model-recipe.js';
 
 const recipes: Readonly<Record<ModelKind, AnyModelRecipe>> = { gpt: gptRecipe, bert: bertRecipe };
 
-/** Returns the recipe for the kind of model of a configuration. */
+/** Returns the recipe for the configuration's kind of model. */
 export function findRecipe({ kind }: { readonly kind: ModelKind }): AnyModelRecipe {
   return recipes[kind];
 }
 
 /**
- * Returns the conversion with which a run makes experts from a dense model; undefined if the run makes none.
+ * Returns the conversion that turns a dense model into the run's mixture of experts; undefined if the run
+ * converts none.
  */
 export const findUpcycling = ({
   kind,
@@ -22,7 +23,9 @@ export const findUpcycling = ({
   readonly checkpoint: Pick<CheckpointConfiguration, 'upcycle'>;
 }): AnyModelRecipe['upcycling'] => (checkpoint.upcycle === true ? findRecipe({ kind }).upcycling : undefined);
 
-/** Returns the sizes that determine the model FLOPs of a sample, with the vocabulary of `model`. */
+/**
+ * Returns the sizes that determine the model FLOPs of a sample. The vocabulary size is taken from `model`.
+ */
 export function describeFlopsShape(
   configuration: PretrainingConfiguration,
   model: TransformerConfiguration,

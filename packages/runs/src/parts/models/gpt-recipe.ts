@@ -100,8 +100,9 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
 };
 
 /**
- * Returns a function that makes the outline of samples for stages in the middle. Returns undefined if
- * attention stops at documents, because every layer must then know where documents end.
+ * Returns a function that makes the outlines of samples (batches without tokens) for the pipeline's middle
+ * stages. Returns undefined if attention stops at documents, because every layer must then know where
+ * documents end.
  */
 function chooseOutline(
   dataset: SampleDataset<StageBatch>,
@@ -116,18 +117,21 @@ function chooseOutline(
   });
 }
 
-/** The number of generated tokens in the sample at the end of a run, and in a brief sample. */
+/**
+ * The number of tokens to generate for the sample at the end of a run. `mostTokensOfBrief` is the number for
+ * a brief sample.
+ */
 const mostTokens = 120;
 const mostTokensOfBrief = 48;
 
 type GptShowOptions = ShowOptions<StageBatch, GptStage>;
 
-/** A prompt to continue, or a conversation to answer; `text` is the conversation so far. */
+/** A prompt to continue, or a conversation to answer. `text` is the conversation so far. */
 type Prompt = Pick<ConversationPrompt, 'tokens'> & Partial<ConversationPrompt>;
 
 /**
- * Continues a held-out text, or answers the first messages of a conversation, as a first impression of what a
- * GPT has learned. Returns undefined if there is no text or conversation.
+ * Generates a first impression of what a GPT has learned: continues a held-out text, or answers the first
+ * messages of a conversation. Returns undefined if there is no text or conversation.
  */
 async function gptSample(options: GptShowOptions): Promise<ModelSample | undefined> {
   const { configuration, part, tokenizer, pipelineGroup, isBrief } = options;
@@ -178,7 +182,9 @@ async function findPrompt({
 /** The size of a micro-batch, in samples and tokens. */
 type Sized = NumberedBatch & { readonly batchSize: number; readonly sequenceLength: number };
 
-/** The unit over which each balancing loss is a mean, and the number of these units in a micro-batch. */
+/**
+ * For each balancing loss, the unit over which it is a mean, and the number of these units in a micro-batch.
+ */
 const meansOver = {
   aux_loss: { per: 'micro-batch', count: () => 1 },
   seq_aux_loss: { per: 'sequence', count: ({ batchSize }: Sized) => batchSize },
@@ -189,9 +195,9 @@ const meansOver = {
 } as const;
 
 /**
- * Returns the losses of a model's routers. Each is a mean over its units and over the layers with experts.
- * The weight of a loss is its coefficient times the number of layers, so that its gradients are the gradients
- * of a sum over layers. Megatron-LM reports the same mean.
+ * Returns the losses of a model's routers. Each loss is a mean over its units and over the layers with
+ * experts. The weight of a loss is its coefficient times the number of these layers, so that its gradients
+ * are the gradients of a sum over layers. Megatron-LM reports the same mean.
  */
 export function expertLosses(model: GptModelConfiguration): readonly LossKind<Sized>[] {
   if (model.numExperts === undefined) return [];
@@ -215,6 +221,6 @@ export function expertLosses(model: GptModelConfiguration): readonly LossKind<Si
   }));
 }
 
-/** Returns the global indices of the layers with experts; an empty list for a model without experts. */
+/** Returns the global indices of the layers with experts. The list is empty for a model without experts. */
 export const layersWithExperts = (model: TransformerConfiguration & ExpertVariants): readonly number[] =>
   Array.from({ length: model.numLayers }, (_, layer) => layer).filter((layer) => hasExperts(model, layer));

@@ -3,10 +3,10 @@ import { adapterExports } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 
 /**
- * Checks at the start of a run that the directory of --save-hf, or of another flag for exports, can be
- * written at the end.
+ * Checks at the start of a run that files can be written at its end to the directory of --save-hf, or of
+ * another export flag named by `flag`.
  *
- * @throws ConfigurationError MTL_HUGGING_FACE_EXISTS when the directory contains files
+ * @throws ConfigurationError MTL_HUGGING_FACE_EXISTS if the directory contains files
  */
 export function checkHuggingFaceTarget(directory: string, flag = 'save-hf'): void {
   if (!existsSync(directory) || readdirSync(directory).length === 0) return;
@@ -18,7 +18,7 @@ export function checkHuggingFaceTarget(directory: string, flag = 'save-hf'): voi
 /** The flags that name directories for exports to other programs. */
 type RunExports = Parameters<typeof adapterExports>[0] & { readonly saveHuggingFace?: string | undefined };
 
-/** Returns the directories of exports that a run writes at its end, by flag. */
+/** Returns the directories of the exports that a run writes at its end, by flag name. */
 export const exportsOfRun = (checkpoint: RunExports): Readonly<Record<string, string | undefined>> => ({
   'save-hf': checkpoint.saveHuggingFace,
   ...adapterExports(checkpoint),

@@ -4,7 +4,7 @@ import type { ResolvedFlags } from '@mtl/configuration';
 import { ConfigurationError, MtlError } from '@mtl/errors';
 import { type ModelBlocks, registerModelBlocks } from '@mtl/models';
 
-/** The value of --model-blocks for blocks that the program itself passes to `train`, without a module. */
+/** The value of --model-blocks if the program itself passes the blocks to `train`, without a module. */
 export const blocksOfProgram = 'the program';
 
 const expected =
@@ -15,7 +15,7 @@ const expected =
  * checkpoint are read. For safety, a module runs only if the user names it, never because a checkpoint names
  * it. If a model's blocks are not registered, the model cannot be built.
  *
- * @throws ConfigurationError `MTL_MODEL_BLOCKS` if the value is not such a module
+ * @throws ConfigurationError `MTL_MODEL_BLOCKS` if the flag's value is not the path of such a module
  */
 export async function loadModelBlocks({ values, loaded }: ResolvedFlags): Promise<void> {
   const path = values['model-blocks'];
@@ -29,7 +29,7 @@ async function blocksOfModule(path: string): Promise<ModelBlocks> {
   try {
     loaded = await import(pathToFileURL(resolve(path)).href);
   } catch (error) {
-    // the module called a package of this project, which threw the error
+    // the error comes from a package of this project that the module called
     if (MtlError.isInstance(error)) throw error;
     throw refusal(path, error instanceof Error ? error.message : String(error), error);
   }

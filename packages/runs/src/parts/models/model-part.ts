@@ -28,7 +28,7 @@ import {
 import type { TrainingProcesses } from '../ranks/training-processes.js';
 import { balanceAdvice, layersOfChunks } from './chunk-layers.js';
 
-/** The routing of tokens to experts that a dry run assumes, see `ExpertParallel`. */
+/** The routing of tokens to experts that a dry run assumes (see `ExpertParallel`). */
 export type AssumedRouting = NonNullable<ModelSharingOptions<object>['assumedRouting']>;
 
 export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk> {
@@ -53,7 +53,9 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
   readonly onMessage: (text: string) => void;
 }
 
-/** The model's stages on one rank, and the pipeline that runs them together with the other ranks. */
+/**
+ * The model's stages on one rank, and the pipeline that runs them together with the stages of other ranks.
+ */
 export interface RankModel<Batch, Chunk> {
   readonly stages: ReadonlyMap<number, Chunk>;
   readonly parameters: readonly Parameter[];
@@ -63,13 +65,16 @@ export interface RankModel<Batch, Chunk> {
   /** The pipeline rank of each model chunk. */
   readonly placement: readonly number[];
   /**
-   * Frees the memory that is kept between steps for forward and backward passes. The caller owns the
+   * Frees the memory that is kept between steps for forward and backward passes. The caller still owns the
    * parameters.
    */
   dispose(): void;
 }
 
-/** Splits a model into stages as the flags request, and builds this rank's stages. All ranks must call it. */
+/**
+ * Splits a model into stages as the flags request, and builds this rank's stages. All ranks must call this
+ * function.
+ */
 export function modelPart<Model extends TransformerConfiguration, Batch, Chunk extends ModelChunk<Batch>>(
   options: ModelPartOptions<Model, Chunk>,
 ): RankModel<Batch, Chunk> {
@@ -102,7 +107,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
   });
   const { numMicroBatches } = training;
   const { store, overlapGradientReduction, flagOfReduction } = optimizerSharing(parallel);
-  // gradients are summed over context-parallel ranks too, which share sequences
+  // gradients are also summed over context-parallel ranks, which share sequences
   const hasCopies = reductionAxes.dense.some((axis) => groups[axis] !== undefined);
   const graphed = recordsPasses({
     cudaGraphs: parallel.cudaGraphs,
@@ -124,7 +129,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     device,
     recorder,
     group: groups.pp,
-    // a dry run has one rank, which computes the stages of all ranks
+    // in a dry run, a single rank computes the stages of all ranks
     placement: hasValues(device) ? undefined : placement,
     stages: graphed ?? stages,
     replicas: parallel.sequenceParallel ? undefined : groups.tp,
@@ -137,8 +142,8 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
 }
 
 /**
- * Returns options of passes for ranks whose parameters have replicas. A pass waits until a parameter is
- * gathered before reading it, and the backward pass starts reductions.
+ * Returns the options of passes on ranks whose parameters have replicas. A pass waits until its parameters
+ * are gathered, and the backward pass starts reductions.
  */
 function amongReplicas(
   parameters: readonly Parameter[],
@@ -158,7 +163,7 @@ function graphedStages<Batch>(
     readonly onRefusal: (text: string) => void;
   },
 ): ReadonlyMap<number, GraphedStage<Batch>> {
-  // all chunks report the same messages, so each is printed once
+  // all chunks report the same messages, so each message is printed only once
   const [onMessage, onRefusal] = [onceEach(options.onMessage), onceEach(options.onRefusal)];
   return new Map(
     [...stages].map(([chunk, stage]) => [
@@ -177,8 +182,8 @@ function onceEach(say: (text: string) => void): (text: string) => void {
 }
 
 /**
- * Returns the function that receives the reason why passes of this rank are not recorded. The function sends
- * the reason to rank 0, because only rank 0 prints messages.
+ * Returns a function to call with the reason why passes of this rank are not recorded. It sends the reason to
+ * rank 0, because only rank 0 prints messages.
  */
 function listenForRefusal(
   { groups, isFirst }: TrainingProcesses,
@@ -189,15 +194,18 @@ function listenForRefusal(
 }
 
 /**
- * A chunk of a model on a rank: the rank's pipeline stage, or one of several chunks with a virtual pipeline.
+ * A chunk of a model on a rank: the rank's whole pipeline stage or, in a virtual pipeline, one of several
+ * chunks.
  */
 export interface ModelChunk<Batch> extends Stage<Batch> {
   readonly parameters: readonly Parameter[];
-  /** The numbers of rows that each layer's experts receive; absent if the chunk has no experts. */
+  /** How many rows each layer's experts receive; absent if the chunk has no experts. */
   readonly expertLoads?: readonly ExpertLoad[];
   /** The largest attention scores of each layer's heads. */
   readonly headScores?: readonly HeadScores[];
-  /** Frees, between passes, the memory that passes share. The caller owns the parameters. */
+  /**
+   * Frees the memory that passes share. Must be called between passes. The caller still owns the parameters.
+   */
   dispose(): void;
 }
 
@@ -213,10 +221,10 @@ interface RecordsPassesOptions {
 }
 
 /**
- * Decides whether passes of a training run are recorded as CUDA graphs. If the user requests CUDA graphs but
+ * Decides whether a training run's passes are recorded as CUDA graphs. If the user requests CUDA graphs but
  * passes are not recorded, a message explains why. A recorded pass uses parameters and gradients at fixed
- * addresses, so both must keep their memory. The micro-batch that starts reductions always runs outside of
- * the graph.
+ * addresses, so both must keep their memory. The micro-batch that starts reductions always runs without a
+ * graph.
  */
 export function recordsPasses(options: RecordsPassesOptions): boolean {
   const { cudaGraphs, numMicroBatches, reducedBy, releasesMemory, onMessage } = options;

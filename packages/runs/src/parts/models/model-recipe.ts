@@ -23,11 +23,11 @@ import type { StageBatches, StageBatchesOptions } from './stage-batches.js';
 export interface HuggingFaceModel<Model> {
   readonly directory: string;
   readonly configuration: Model;
-  /** The tokenizer's files in the directory, paths by file name. */
+  /** The paths of the tokenizer's files in the directory, by file name. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Messages for the user. */
   readonly notices?: readonly string[];
-  /** Further JSON fields of the model's directory, which exports repeat. */
+  /** Further JSON fields from the model's directory, which are copied to exports. */
   readonly origin?: HuggingFaceOrigin;
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
@@ -36,7 +36,7 @@ export interface SaveHuggingFaceOptions<Model> {
   readonly directory: string;
   readonly model: Model;
   readonly tensors: readonly LogicalTensor[];
-  /** The tokenizer of the model; undefined if its directory has no tokenizer. */
+  /** The model's tokenizer; undefined if the model's directory has none. */
   readonly tokenizer: Tokenizer | undefined;
   readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
   /** Dtype of the stored weights. Default: F32. */
@@ -45,32 +45,38 @@ export interface SaveHuggingFaceOptions<Model> {
   readonly origin?: HuggingFaceOrigin | undefined;
 }
 
-/** Inputs for a sample of the model's output, at evaluations and at the end of a run. */
+/** Inputs for generating a sample of the model's output, at evaluations and at the end of a run. */
 export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
   readonly configuration: PretrainingConfiguration;
   readonly part: RankModel<Batch, Chunk>;
   readonly tokenizer: Tokenizer;
-  /** Datasets with held-out data; without any, the training data is used. */
+  /** The datasets. The sample uses held-out data if there is any, otherwise training data. */
   readonly datasets: SplitDatasets<Batch>;
-  /** The group of the pipeline stages; undefined if a single process has all stages. */
+  /** The process group of the pipeline stages; undefined if a single process has all stages. */
   readonly pipelineGroup: ProcessGroup | undefined;
-  /** True during the run: the sample is then short, to be fast. */
+  /** True for a sample during the run, which is short so that it is fast. */
   readonly isBrief: boolean;
 }
 
-/** Options of datasets for every kind of model, except the split. */
+/** The dataset options for every kind of model, without the split into training, validation and test data. */
 export type DatasetsOptions = Omit<SplitDatasetsOptions, 'splitWeights'>;
 
-/** The conversion of a dense model to a mixture of experts. The experts are copies of the dense layers. */
+/**
+ * Converts a dense model to a mixture of experts whose experts are copies of the dense model's feed-forward
+ * layers.
+ */
 export interface ModelUpcycling<Model extends TransformerConfiguration> {
   /** Returns the dense model with the experts of `mixture` added. */
   addExperts(mixture: Model, dense: Model): Model;
-  /** Returns the dense model from which a mixture is made. */
+  /** Returns the dense model from which `mixture` is made. */
   makeDense(mixture: Model): Model;
   isMixture(model: Model): boolean;
-  /** Returns the names that are parameters of the dense model. */
+  /** Returns the elements of `names` that are parameters of the dense model. */
   denseNames(names: readonly string[]): readonly string[];
-  /** Returns tensors of the dense model. Their values are copied into the tensors of the mixture. */
+  /**
+   * Returns the dense model's tensors for the given tensors of the mixture. Their values are copied into the
+   * mixture.
+   */
   tensors(tensors: readonly LogicalTensor[]): readonly LogicalTensor[];
 }
 
@@ -84,9 +90,11 @@ export interface ModelUpcycling<Model extends TransformerConfiguration> {
 export interface ModelRecipe<Model extends TransformerConfiguration, Batch extends NumberedBatch, Chunk> {
   readonly kind: ModelKind;
   readonly adapters: ModelAdapters<Model>;
-  /** Undefined for a kind of model without experts. */
+  /**
+   * The conversion of a dense model to a mixture of experts; undefined for a kind of model without experts.
+   */
   readonly upcycling: ModelUpcycling<Model> | undefined;
-  /** Prepares the bundled corpus for the kind of model. */
+  /** Prepares the bundled corpus in the form that this kind of model needs. */
   prepareCorpus(options: {
     readonly directory: string;
     readonly tokenizer: PreparedCorpus['tokenizer'] | undefined;
@@ -100,14 +108,14 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   batches(options: StageBatchesOptions<Batch>): StageBatches<Batch>;
   /** Returns a micro-batch for a dry run: arbitrary tokens in full sequences. */
   placeholderBatch(configuration: PretrainingConfiguration): Batch;
-  /** Returns the architecture that the configuration describes for a vocabulary size. */
+  /** Returns the architecture that the configuration describes, with the given vocabulary size. */
   describeModel(configuration: PretrainingConfiguration, vocabularySize: number): Model;
   numParameters(model: Model): number;
   /** Returns the number of parameters that a single token uses; undefined if it uses all parameters. */
   numActiveParameters(model: Model): number | undefined;
   /** Returns the names of all parameters, including adapters. */
   parameterNames(model: Model, layers?: LayerFactoryOptions): readonly string[];
-  /** Returns the sizes in the formula of model FLOPs that depend on the kind of model. */
+  /** Returns the sizes in the model FLOPs formula that depend on the kind of model. */
   describeMatmuls(
     configuration: PretrainingConfiguration,
     model: Model,
@@ -120,7 +128,9 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
     directory: string,
   ): Promise<HuggingFaceModel<Model>>;
   saveHuggingFace(options: SaveHuggingFaceOptions<Model>): Promise<void>;
-  /** Returns a sample of the model's output as text. Every rank of the first replica calls it. */
+  /**
+   * Returns a sample of the model's output as text. Every rank of the first replica must call this function.
+   */
   show(options: ShowOptions<Batch, Chunk>): Promise<ModelSample | undefined>;
 }
 

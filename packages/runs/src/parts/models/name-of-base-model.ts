@@ -1,8 +1,9 @@
 import { repositoryOfSnapshot } from '@mtl/hub';
 
 /**
- * Returns the name of the base model that adapters store. It is the name on the Hub if the directory is in
- * the Hub's cache, so that other machines can find the model. Otherwise it is the directory.
+ * Returns the name of the base model, which is stored with adapters. If the directory is in the Hub's cache,
+ * returns the model's name on the Hub, so that other machines can find the model. Otherwise returns the
+ * directory.
  */
 export function nameOfBaseModel(loadHuggingFace: string | undefined): string | undefined {
   if (loadHuggingFace === undefined) return undefined;

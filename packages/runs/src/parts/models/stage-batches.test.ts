@@ -9,7 +9,7 @@ import type { StageBatches } from './stage-batches.js';
 
 const sequenceLength = 4;
 
-/** Makes a dataset of ten samples with four tokens, which records the samples that are read. */
+/** Makes a dataset of ten samples with four tokens each. `read` records the samples that are read. */
 function makeDataset(hasKeyStart: boolean): { dataset: SampleDataset; read: number[] } {
   const read: number[] = [];
   const dataset = {

@@ -1,7 +1,7 @@
 import { type BatchLoaderOptions, createBatchLoader, sampleMicroBatches } from '@mtl/data';
 import type { NumberedBatch } from '@mtl/layout';
 
-/** A stream of micro-batches, which can be closed. */
+/** A stream of micro-batches that can be closed. */
 export interface StageBatches<Batch> extends AsyncIterator<Batch, undefined> {
   close(): Promise<void>;
 }
@@ -15,7 +15,8 @@ export interface StageBatchesOptions<Batch extends NumberedBatch> extends BatchL
  * Returns the micro-batches of a data-parallel rank in the form that a stage needs. Stages between the first
  * and the last read no data.
  *
- * @param makeOutline returns the outline of some samples for stages in the middle; undefined if every layer
+ * @param makeOutline returns the outline (a batch without tokens) of the given samples for stages in the
+ * middle; undefined if every layer
  *   needs the data
  */
 export function stageBatches<Batch extends NumberedBatch>(

@@ -22,9 +22,9 @@ export async function openHuggingFace(
 }
 
 /**
- * Returns the architecture to train. The flags describe the architecture. With --load or --load-hf, these
- * flags come from the loaded model. The vocabulary size comes from the loaded model, or from the tokenizer
- * without one.
+ * Returns the architecture to train, as described by the flags. With --load or --load-hf, these flags come
+ * from the loaded model. The vocabulary size comes from the loaded model or, without a loaded model, from the
+ * tokenizer.
  *
  * @throws ConfigurationError MTL_TOKENIZER_MODEL, MTL_SEQUENCE_LENGTH
  */
@@ -60,8 +60,8 @@ export function trainingModel(
 }
 
 /**
- * Checks that the sizes in the configuration match the directory. Programs read the sizes from the directory
- * (`readLoadedFlags`). Other callers must pass the same sizes.
+ * Checks that the sizes in the configuration match the loaded model's directory. Programs read the sizes from
+ * the directory with `readLoadedFlags`. Other callers must pass the same sizes.
  */
 function refuseOtherSizes(
   run: PretrainingConfiguration,
@@ -89,9 +89,9 @@ function refuseOtherSizes(
 
 /**
  * Rejects a tokenizer with ids for which the model has no rows. Unused rows are allowed, because some models
- * are padded.
+ * have a padded vocabulary.
  *
- * @throws ConfigurationError MTL_TOKENIZER_MODEL
+ * @throws ConfigurationError MTL_TOKENIZER_MODEL if the tokenizer has such ids
  */
 export function checkTokenizerFits(options: {
   readonly tokenizer: { readonly name?: string; readonly vocabularySize: number };

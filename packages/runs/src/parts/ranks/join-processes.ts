@@ -4,7 +4,7 @@ import { type Device, isDeviceAvailable, openDevice } from '@mtl/kernels';
 import { probeCuda } from '@mtl/kernels/internal';
 
 export interface JoinProcessesOptions {
-  /** The environment variables that launchers set: process.env. */
+  /** The environment variables that launchers set, usually `process.env`. */
   readonly variables: Variables;
   /** The value of --distributed-timeout-minutes. */
   readonly timeoutMinutes: number | undefined;
@@ -15,9 +15,9 @@ export interface JoinProcessesOptions {
   readonly device?: Device | undefined;
   /** The value of --allow-tf32. */
   readonly allowTf32?: boolean | undefined;
-  /** The value of --distributed-backend. Default: a backend chosen by hosts and GPUs. */
+  /** The value of --distributed-backend. Default: a backend that suits the hosts and GPUs. */
   readonly backend?: JobEngineName | undefined;
-  /** Receives a text on the first rank that names the transport of GPU tensors, and the reason for it. */
+  /** On the first rank, receives a message that names the transport of GPU tensors and the reason for it. */
   readonly onMessage?: (text: string) => void;
 }
 
@@ -25,7 +25,7 @@ export interface JoinProcessesOptions {
 export interface JoinedProcesses {
   /** Undefined for a single process. */
   readonly world: World | undefined;
-  /** The rank of this process on its host, and the number of processes on this host. */
+  /** The rank of this process on its host, and the number of processes on the host. */
   readonly local: { readonly rank: number; readonly size: number };
   /** The job of this process. It stays the same when the launcher restarts the job. */
   readonly job: Job;
@@ -33,7 +33,11 @@ export interface JoinedProcesses {
   readonly startedAt: Date | undefined;
 }
 
-/** Joins the job that the environment describes. @throws errors of `joinWorld` and `openDevice` */
+/**
+ * Joins the job that the environment describes.
+ *
+ * @throws the errors of `joinWorld` and `openDevice`
+ */
 export async function joinProcesses(options: JoinProcessesOptions): Promise<JoinedProcesses> {
   const { variables, timeoutMinutes, device = 'cpu', allowTf32, backend, onMessage = () => {} } = options;
   const environment = readProcessEnvironment(variables);
@@ -61,7 +65,7 @@ export interface Job {
 }
 
 /**
- * Returns the job of this process. The name comes from `mtl run`, or from Slurm's job and step numbers. Under
+ * Returns this process's job. The name comes from `mtl run`, or from Slurm's job and step numbers. Under
  * torchrun, the name consists of the run id, the port and the process id of torchrun's agent, which stay the
  * same when torchrun restarts the processes.
  */
@@ -98,7 +102,7 @@ interface DeviceOfRankOptions {
  * Opens the device for a process. On CUDA, the index of the GPU is the process's rank on the host modulo the
  * number of visible GPUs. A device that is already open stays open.
  *
- * @throws errors of `openDevice`
+ * @throws the errors of `openDevice`
  */
 export function openDeviceOfRank(device: Device, { localRank, allowTf32 }: DeviceOfRankOptions): void {
   if (device !== 'cuda' || isDeviceAvailable(device)) return;

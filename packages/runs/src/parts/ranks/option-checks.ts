@@ -6,7 +6,7 @@ export const worldOption: OptionCheck<false> = objectOption('a world, as joinWor
   size: required(wholeNumberOption(1)),
 });
 
-/** Checks the rank of a process on its host. */
+/** Checks a process's rank on its host and the number of processes on the host. */
 export const localOption: OptionCheck<false> = objectOption('the place of a process on its host', {
   rank: required(wholeNumberOption(0)),
   size: required(wholeNumberOption(1)),
@@ -18,7 +18,7 @@ export const jobOption: OptionCheck<false> = objectOption('a job', {
   restartCount: required(wholeNumberOption(0)),
 });
 
-/** Checks the processes of a run in its mesh. */
+/** Checks a run's `TrainingProcesses`. */
 export const processesOption: OptionCheck<false> = objectOption('the TrainingProcesses of a run', {
   mesh: required(objectOption('the mesh of the processes')),
   groups: required(objectOption('the groups of the processes')),

@@ -2,7 +2,9 @@ import { type GroupOptions, MetaWorld } from '@mtl/comm';
 import { expect, it } from 'vitest';
 import { TrainingProcesses } from './training-processes.js';
 
-/** Returns the communicators that a rank of 8 opens, except the world communicator, by name and members. */
+/**
+ * Returns the communicators that one of 8 ranks opens, except the world communicator, as names and members.
+ */
 function listCommunicators(
   rank: number,
   sizes: Readonly<Record<'tensor' | 'pipeline' | 'data', number>>,

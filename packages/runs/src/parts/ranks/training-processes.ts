@@ -26,13 +26,13 @@ export interface TrainingProcessesOptions {
   readonly world: World | undefined;
   readonly parallel: AxisSizes;
   /**
-   * The pipeline ranks that hold the first and the last layers. Default: the first and the last pipeline
-   * rank.
+   * The pipeline ranks that hold the first and the last layer. Default: the first and the last pipeline rank.
    */
   readonly ends?: readonly [number, number] | undefined;
   /**
    * True if each strategy gets separate groups, even if two groups have the same members, so that a dry run
-   * can count the traffic of each group. Default: false; groups with the same members share a communicator.
+   * can count the traffic of each group. Default: false, so that groups with the same members share a
+   * communicator.
    */
   readonly areApart?: boolean;
 }
@@ -73,14 +73,14 @@ export class TrainingProcesses {
         : groupsAlong(world, { mesh: this.mesh, parallel, ends, areApart });
   }
 
-  /** Returns rank 0's value on all ranks. The value must be representable as JSON. */
+  /** Returns `value` of rank 0 on all ranks. The value must be representable as JSON. */
   agree<Value>(value: Value): Value {
     const { world } = this.groups;
     return world === undefined ? value : broadcastJson(world, value);
   }
 
   /**
-   * Runs a task of this rank and waits, without a limit, until all ranks have finished their tasks. During
+   * Runs this rank's task and waits, without a time limit, until all ranks have finished their tasks. During
    * the wait, every rank communicates at least every `intervalMs` milliseconds, so that the timeout of
    * collectives still detects a rank that hangs.
    */
@@ -90,8 +90,9 @@ export class TrainingProcesses {
 
   /**
    * Prepares something, such as files, in storage that hosts may or may not share. Rank 0 runs the task
-   * first. Then the first rank of every other host runs the task: it finds the result of rank 0 if the
-   * storage is shared, and otherwise prepares its own. All other ranks run the task last, and find a result.
+   * first. Then the first rank on every other host runs the task: it finds the result of rank 0 if the
+   * storage is shared, and otherwise prepares its own result. All remaining ranks run the task last, and find
+   * a result.
    */
   async prepare<Result>(
     task: () => Promise<Result>,
@@ -109,8 +110,8 @@ export class TrainingProcesses {
 }
 
 /**
- * Returns the groups that the strategies of a run need on this process. All processes must create them in the
- * same order.
+ * Creates the groups that a run's strategies need on this process. All processes must create them in the same
+ * order.
  */
 function groupsAlong(
   world: World,

@@ -2,11 +2,11 @@ import type { ProcessGroup } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
 
 /**
- * Runs a task of this rank and waits, without a limit, until all ranks of a group have finished their tasks.
- * During the wait, every rank communicates at least every `intervalMs` milliseconds, so that the timeout of
- * collectives still detects a rank that hangs.
+ * Runs this rank's task and waits, without a time limit, until all ranks of a group have finished their
+ * tasks. During the wait, every rank communicates at least every `intervalMs` milliseconds, so that the
+ * timeout of collectives still detects a rank that hangs.
  *
- * @param group the ranks; undefined for a single process
+ * @param group the group of the ranks; undefined for a single process
  */
 export async function waitTogether<Result>(
   group: ProcessGroup | undefined,
@@ -27,7 +27,9 @@ export async function waitTogether<Result>(
   }
 }
 
-/** Resolves when `promise` resolves or after a time; rejects when `promise` rejects. */
+/**
+ * Resolves when `promise` resolves, or after `milliseconds` at the latest. Rejects when `promise` rejects.
+ */
 async function withinMilliseconds(promise: Promise<void>, milliseconds: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const elapsed = new Promise<void>((resolve) => {

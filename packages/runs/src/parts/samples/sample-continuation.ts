@@ -8,9 +8,9 @@ export interface ModelSample {
   readonly label: string;
   /** The text to print: the label, then the prompt with the model's output. */
   readonly text: string;
-  /** The prompt of a GPT. A conversation has one line for each message. */
+  /** The prompt, if the model is a GPT. A conversation has one line for each message. */
   readonly prompt?: string;
-  /** The complete output, which `text` may shorten to whole sentences. */
+  /** The complete output. `text` may contain only its first sentences. */
   readonly completion?: string;
 }
 
@@ -28,7 +28,7 @@ interface SampleContinuationOptions {
 /** A generated continuation. */
 interface SampledContinuation {
   readonly tokens: readonly number[];
-  /** True if the model generated a stop token. Otherwise the continuation has the maximum length. */
+  /** True if the model generated a stop token. False if the continuation reached the maximum length. */
   readonly isEnded: boolean;
 }
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { samplePrompt } from './sample-prompts.js';
 
 const tokenizer = await createTokenizer({ type: 'ByteLevelTokenizer' });
-/** Returns the prompt from a sample in which `|` is the end of a document. */
+/** Returns the prompt from the sample `text`, in which `|` is the end of a document. */
 function findPrompt(text: string, made: Tokenizer = tokenizer): string | undefined {
   const bytes = Buffer.from(text, 'utf8');
   const tokens = Int32Array.from(bytes, (byte) => (byte === 0x7c ? made.eod : byte));

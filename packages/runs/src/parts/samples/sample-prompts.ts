@@ -7,7 +7,7 @@ import { listStopTokens } from '../conversations/turn-tokens.js';
 
 /** The number of tokens of a prompt. */
 const numTokens = 16;
-/** The largest distance of a prompt from the start of a sample, in tokens. */
+/** The largest distance from the start of a sample to a prompt, in tokens. */
 const mostTokens = 1024;
 
 /**
@@ -19,15 +19,15 @@ const sentenceEnd = /[.!?…]["'”’)\]]*\s*$/u;
 const capital = /^\s*\p{Lu}/u;
 
 interface SamplePromptOptions {
-  /** The held-out data, or else the training data; undefined without data. */
+  /** The held-out data or, without held-out data, the training data; undefined without any data. */
   readonly dataset: Pick<SampleDataset<StageBatch>, 'sample'> | undefined;
   readonly tokenizer: Tokenizer;
 }
 
 /**
- * Returns the tokens of a prompt from the first sample of the data. The prompt starts at the first start of a
- * document; if too few tokens follow, at the start of a line, then of a sentence, then of the sample. Returns
- * undefined if there are no usable tokens.
+ * Returns the tokens of a prompt from the first sample of the data. The prompt begins at the first start of a
+ * document. If too few tokens follow, the prompt begins at the start of a line, or else of a sentence, or
+ * else of the sample. Returns undefined if there are no usable tokens.
  */
 export function samplePrompt({ dataset, tokenizer }: SamplePromptOptions): number[] | undefined {
   const tokens = dataset?.sample(0).tokens;
@@ -45,8 +45,8 @@ export function samplePrompt({ dataset, tokenizer }: SamplePromptOptions): numbe
 }
 
 /**
- * Returns the index of the token at which the first line begins, or the first sentence if no line begins in
- * the text. Returns 0 if neither begins.
+ * Returns the index of the token at which the first new line begins. If no line begins in `tokens`, returns
+ * the index at which the first new sentence begins, or 0 if no sentence begins either.
  */
 function startInside(tokens: Int32Array, tokenizer: Tokenizer): number {
   let before = '';
@@ -62,7 +62,7 @@ function startInside(tokens: Int32Array, tokenizer: Tokenizer): number {
   return sentence;
 }
 
-/** Removes tokens at both ends that contain only some bytes of a character. */
+/** Removes tokens at both ends that contain only a part of a character's bytes. */
 function wholeCharacters(tokens: readonly number[], tokenizer: Tokenizer): number[] {
   const decodeText = (from: number, to: number): string => tokenizer.decode(tokens.slice(from, to));
   let [start, end] = [0, tokens.length];
@@ -77,8 +77,8 @@ interface ContinuedTokens {
 }
 
 /**
- * Returns the texts of a prompt and its continuation. Both are decoded together, because some tokenizers drop
- * the space before the first token of a text.
+ * Returns the decoded prompt and continuation. Both are decoded together, because some tokenizers drop the
+ * space before the first token of a text.
  */
 export function splitContinuation(
   tokenizer: Pick<Tokenizer, 'decode'>,
@@ -98,7 +98,7 @@ const sentenceEnds = /(?:[.!?…]["'”’)\]]*(?=\s|$)|[。！？][”’」』
  * sentences, returns the complete text with an ellipsis.
  */
 export function endAtSentence(text: string): string {
-  // removes an incomplete last character, because the model did not generate its other bytes
+  // removes an incomplete last character, whose remaining bytes the model did not generate
   const whole = text.replace(/\uFFFD+$/u, '').trimEnd();
   const ends = [...whole.matchAll(sentenceEnds)].map((match) => match.index + match[0].length);
   const last = ends.at(-1) ?? 0;
@@ -115,8 +115,8 @@ export interface ConversationPrompt {
 }
 
 /**
- * Returns the first conversation of a file up to its first answer, as a prompt; undefined if no conversation
- * has an answer.
+ * Returns the first conversation in the file at `path`, up to its first answer, as a prompt. Returns
+ * undefined if no conversation has an answer.
  */
 export async function sampleConversation(
   path: string,

@@ -3,21 +3,21 @@ import { availableParallelism } from 'node:os';
 import { ConfigurationError } from '@mtl/errors';
 
 interface MeasureFreeCoresOptions {
-  /** The environment variables (process.env); only MTL_FREE_CORES is read. */
+  /** The environment variables, usually `process.env`. Only MTL_FREE_CORES is read. */
   readonly variables: Readonly<Record<string, string | undefined>>;
   /** The number of cores that this process may use. */
   readonly cores: number;
   readonly read?: (path: string) => string | undefined;
   readonly windowMs?: number;
-  /** Returns the time of a clock in milliseconds. Default: `performance.now`. */
+  /** Returns the current time in milliseconds. Default: `performance.now`. */
   readonly now?: () => number;
 }
 
 /**
- * Measures the number of cores that other processes leave free: the idle time in /proc/stat over a short
- * window, plus the CPU time of this process. Returns undefined if the system does not report idle time. The
- * environment variable MTL_FREE_CORES, a number or `all`, replaces the measurement. It is for machines such
- * as CI runners, where results must not depend on the load of other processes.
+ * Measures how many cores are not used by other processes: the idle time in /proc/stat over a short window,
+ * plus the CPU time of this process. Returns undefined if the system does not report idle time. The
+ * environment variable MTL_FREE_CORES (a number or `all`) replaces the measurement, for example on CI
+ * runners, where results must not depend on the load of other processes.
  *
  * @throws ConfigurationError MTL_FREE_CORES
  */
@@ -55,8 +55,8 @@ function sample(read: (path: string) => string | undefined, now: () => number) {
     if (core === undefined || !(allowed?.has(Number(core)) ?? true)) continue;
     const numbers = counts!.split(' ').map(Number);
     known ||= numbers.some((count) => count > 0);
-    // the columns are user nice system idle iowait ..., in hundredths of a second. Time that the host of a
-    // virtual machine takes (steal) is not idle
+    // the columns are user nice system idle iowait ..., in hundredths of a second. The time that a virtual
+    // machine's host takes (steal) is not idle time
     idle += (numbers[3]! + numbers[4]!) / 100;
   }
   if (!known) return undefined;

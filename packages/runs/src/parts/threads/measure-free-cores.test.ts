@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { coresOfProcess, measureFreeCores } from './free-cores.js';
 
 /**
- * Returns the text of /proc/stat after `ticks` hundredths of a second in which each core was idle for a given
- * fraction.
+ * Returns the content of /proc/stat after `ticks` hundredths of a second in which each core was idle for the
+ * fraction in `idle`.
  */
 const writeStat = (ticks: number, idle: readonly number[]): string =>
   ['cpu  1 2 3 4 5', ...idle.map((part, core) => `cpu${core} 9 9 9 ${1000 + part * ticks} 7 0 0 0 0 0`)].join(
@@ -11,7 +11,7 @@ const writeStat = (ticks: number, idle: readonly number[]): string =>
   );
 
 describe('measureFreeCores', () => {
-  /** Measures over a window of ten seconds in which each core is idle for a given fraction. */
+  /** Measures over a window of ten seconds in which each core is idle for the fraction in `idle`. */
   function measure(idle: readonly number[], allowed: string, cores: number) {
     let ticks = 0;
     const read = (path: string): string | undefined => {

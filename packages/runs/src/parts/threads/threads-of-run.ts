@@ -6,7 +6,7 @@ import { coresOfProcess, measureFreeCores } from './free-cores.js';
 
 interface ThreadsOfTrainingOptions {
   readonly configuration: Pick<PretrainingConfiguration, 'parallel' | 'training'>;
-  /** Model FLOPs of a sample, forward and backward pass. */
+  /** The model FLOPs of a sample, for its forward and backward pass. */
   readonly flopsPerSample: number;
   /** The number of processes of the training run on this host. */
   readonly localSize: number;
@@ -17,8 +17,8 @@ interface ThreadsOfTrainingOptions {
 
 /**
  * Chooses the number of threads of this rank, sets it in the kernels, and prints it with the reason. If
- * several processes share a host, each uses the same number of cores. Free cores are then not measured,
- * because the run's own processes would disturb the measurement.
+ * several processes share a host, each uses the same number of cores. In this case, free cores are not
+ * measured, because the run's own processes would disturb the measurement.
  *
  * @throws ConfigurationError MTL_FREE_CORES
  */
@@ -43,9 +43,9 @@ export async function threadsOfTraining(options: ThreadsOfTrainingOptions): Prom
 }
 
 /**
- * Returns the model FLOPs of a micro-batch on the CPU threads of a rank. With a GPU, the host's threads do
- * not compute the matmuls, and this number says nothing about their work. The result is then infinite, so
- * that the run uses one thread per core.
+ * Returns the model FLOPs of a micro-batch that are computed on a rank's CPU threads. With a GPU, the host's
+ * threads do not compute the matmuls, so the FLOPs say nothing about their work. The result is then infinite,
+ * so that the run uses one thread per core.
  */
 export function flopsPerMicroBatch(
   { parallel, training }: ThreadsOfTrainingOptions['configuration'],
@@ -58,45 +58,46 @@ export function flopsPerMicroBatch(
 
 /**
  * Returns the number of threads in the run that wrote a checkpoint; undefined for older checkpoints, which do
- * not record the number.
+ * not record it.
  */
 function recordedThreads({ state }: Checkpoint): number | undefined {
   const { threads } = (state.configuration ?? {}) as { readonly threads?: unknown };
   return Number.isSafeInteger(threads) && (threads as number) > 0 ? (threads as number) : undefined;
 }
 
-/** The number of model FLOPs of a micro-batch that justifies another thread (docs/decisions/runs.md). */
+/** The number of model FLOPs per micro-batch that justifies a further thread (see docs/decisions/runs.md). */
 export const flopsPerThread = 5e9;
 
 export interface ChooseThreadsOptions {
   /** The value of --threads. */
   readonly given: number | undefined;
-  /** The number of threads in the checkpoint from which the run resumes. */
+  /** The number of threads recorded in the checkpoint from which the run resumes. */
   readonly recorded: number | undefined;
-  /** Model FLOPs of a micro-batch on this rank, forward and backward pass (`modelFlops`). */
+  /** The model FLOPs of a micro-batch on this rank, forward and backward pass (see `modelFlops`). */
   readonly flopsPerMicroBatch: number;
   /** The number of cores for this process: its share of the host's cores. */
   readonly cores: number;
   /** The most threads that the kernels have: 1 without shared memory. By default there is no limit. */
   readonly mostThreads?: number;
   /**
-   * Measures the number of cores that other processes leave free; undefined if this is impossible. Called
-   * only if the result matters.
+   * Measures the number of cores that are not used by other processes; undefined if this is impossible.
+   * Called only if the result matters.
    */
   readonly measureFreeCores: () => Promise<number | undefined>;
 }
 
-/** The number of threads that a process's kernels use, and the reason. */
+/** The number of threads that a process's kernels use, and the reason for this number. */
 export interface ThreadChoice {
   readonly count: number;
-  /** The reason, as the end of the sentence `threads 1: ...`. */
+  /** The reason, as the end of a sentence that begins with `threads 1:`. */
   readonly reason: string;
 }
 
 /**
  * Chooses the number of threads of a training run before its first step. The number stays the same until the
- * end, because results are repeatable only with the same number. The choice is the flag, or the number in the
- * checkpoint, or one thread per `flopsPerThread` of a micro-batch, up to the number of free cores.
+ * end, because results are repeatable only with the same number of threads. The number is the value of the
+ * flag, or else the number in the checkpoint, or else one thread per `flopsPerThread` of a micro-batch, up to
+ * the number of free cores.
  */
 export async function chooseThreads(options: ChooseThreadsOptions): Promise<ThreadChoice> {
   const { given, recorded, flopsPerMicroBatch, cores, measureFreeCores } = options;
@@ -116,7 +117,7 @@ export async function chooseThreads(options: ChooseThreadsOptions): Promise<Thre
   }
   const free = await measureFreeCores();
   if (free !== undefined && free < cores - toleratedLoad) {
-    // a core is free for a thread if other processes use at most a fifth of the core
+    // a core counts as free if other processes use at most a fifth of it
     const usable = Math.max(1, Math.floor(free + toleratedLoad));
     const count = Math.min(worthwhile, usable);
     return { count, reason: `${free.toFixed(1)} of ${cores} cores are free${fewer}` };
@@ -130,15 +131,15 @@ export async function chooseThreads(options: ChooseThreadsOptions): Promise<Thre
   return { count: cores, reason: `one for each core of this process${fewer}` };
 }
 
-/** The fraction of a free core that other processes may use. */
+/** The fraction of a core that other processes may use if the core is to count as free. */
 const toleratedLoad = 0.2;
 
-/** Returns the number of cores for each of the processes that share a host. */
+/** Returns the number of cores for each process if `localSize` processes share a host. */
 const coresOfRank = (localSize: number): number => Math.max(1, Math.floor(coresOfProcess() / localSize));
 
 /**
- * Sets the number of threads for a process's kernels: the given number, or one per core of its share of the
- * host.
+ * Sets the number of threads for a process's kernels: the given number or, by default, one thread per core in
+ * the process's share of the host.
  */
 export function setThreadsOfRank(
   threads: number | undefined,
@@ -146,7 +147,7 @@ export function setThreadsOfRank(
 ): ThreadChoice {
   const count = threads ?? Math.min(coresOfRank(localSize), hostInformation().mostThreads);
   setNumThreads(count, {
-    // threads are not pinned if a host has several processes, because all processes would pin their threads
+    // if a host has several processes, threads are not pinned, because all processes would pin their threads
     // to the same cores
     pin: localSize === 1,
   });

@@ -40,7 +40,7 @@ async function choose(options: {
 }
 
 const cores = availableParallelism();
-/** Returns the expected text. On a machine with one core, the choice is always one thread. */
+/** Returns the expected message. On a machine with one core, the choice is always one thread. */
 const onSeveralCores = (text: string): string => (cores > 1 ? text : 'threads 1: one core');
 
 describe('threadsOfTraining', () => {
@@ -50,7 +50,7 @@ describe('threadsOfTraining', () => {
   });
 
   it('gives a tiny model one thread, and a small rank of a large one', async () => {
-    // just too few FLOPs for a second thread: a micro-batch has 2 samples
+    // a micro-batch has 2 samples, so its FLOPs are just too few for a second thread
     const flopsPerSample = flopsPerThread - 1;
     expect(await choose({ flopsPerSample })).toMatch(onSeveralCores('threads 1: more would slow down'));
     const layout = { tensorModelParallelSize: 2, pipelineModelParallelSize: 2 };

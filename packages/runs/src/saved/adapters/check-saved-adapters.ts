@@ -4,9 +4,9 @@ import { isAdapter } from '@mtl/formats';
 import { isOptimizerTensor } from '@mtl/trainer';
 
 /**
- * Rejects a checkpoint whose low-rank adapters do not match the run, before tensors are read. Either the
- * adapters belong to other layers, or only the checkpoint has adapters, or a resumed run has adapters and the
- * checkpoint has none.
+ * Rejects a checkpoint whose low-rank adapters do not match the run, before tensors are read. This is the
+ * case if the adapters belong to different layers, if only the checkpoint has adapters, or if a resumed run
+ * has adapters but the checkpoint has none.
  *
  * @throws CheckpointError MTL_CHECKPOINT_LORA, status 2
  */

@@ -23,7 +23,8 @@ const checks: OptionChecks<CheckpointToLoraOptions> = {
 };
 
 /**
- * Writes the low-rank adapters of a checkpoint in PEFT's format, whatever layout saved the checkpoint.
+ * Writes the low-rank adapters of a checkpoint in PEFT's format. The checkpoint may have been saved with any
+ * layout.
  *
  * @returns the path of the checkpoint
  * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_LORA for a checkpoint without
@@ -41,7 +42,7 @@ export async function checkpointToLora(options: CheckpointToLoraOptions): Promis
 }
 
 /**
- * Opens a checkpoint of a GPT with low-rank adapters.
+ * Opens a GPT checkpoint with low-rank adapters.
  *
  * @throws CheckpointError MTL_CHECKPOINT_LORA for a checkpoint without adapters, MTL_CHECKPOINT_*
  */

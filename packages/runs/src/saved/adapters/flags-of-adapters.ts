@@ -2,7 +2,7 @@ import type { LoadedFlags, ResolvedFlags } from '@mtl/configuration';
 import { readLoraConfiguration } from '@mtl/formats';
 
 /**
- * Returns the flags of a loaded model, with the flags of the adapters if --load-lora names any.
+ * Returns the flags of a loaded model and, if --load-lora names adapters, the flags of the adapters.
  *
  * @throws CheckpointError MTL_LORA_DIRECTORY
  */

@@ -6,13 +6,16 @@ import { noticesOption, storedDtypeOption } from '../option-checks.js';
 import { weightsWithAdapters } from './merged-weights.js';
 
 interface MergeLoraOptions {
-  /** A directory of the transformers library with a GPT-2, a Llama or a model derived from Llama. */
+  /**
+   * A directory in the format of the `transformers` library, with a GPT-2, a Llama or a model derived from
+   * Llama.
+   */
   readonly loadHuggingFace: string;
-  /** A directory with adapters of the model, in PEFT's format. */
+  /** A directory with the model's adapters, in PEFT's format. */
   readonly loadLora: string;
   /** The directory to write, which must be new or empty. */
   readonly directory: string;
-  /** Dtype of the stored weights. Default: the dtype of the model's directory. */
+  /** The dtype of the stored weights. Default: the dtype in the model's directory. */
   readonly dtype?: WritableDtype | undefined;
   readonly onNotice: (notice: string) => void;
 }
@@ -26,8 +29,8 @@ const checks: OptionChecks<MergeLoraOptions> = {
 };
 
 /**
- * Writes a model and its tokenizer, with the low-rank adapters merged into the weights. Memory: one tensor
- * and its adapters at a time.
+ * Writes a model and its tokenizer, with the low-rank adapters merged into the weights. Only one tensor and
+ * its adapters are in memory at a time.
  *
  * @returns the dtype of the stored weights
  * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY,

@@ -11,10 +11,11 @@ import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { fillTensors, readThrough, savedWeights } from '../checkpoints/saved-weights.js';
 
 /**
- * Fills float32 tensors of a model, or slices of tensors, from a checkpoint with low-rank adapters, and
- * merges the adapters. Memory: three times the largest tensor.
+ * Fills float32 tensors of a model, or slices of its tensors, from a checkpoint with low-rank adapters, and
+ * merges the adapters. Needs three times the memory of the largest tensor.
  *
- * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor or an adapter that the checkpoint lacks
+ * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor or an adapter that is missing in the
+ * checkpoint
  */
 export async function loadMerged(
   checkpoint: Checkpoint,
@@ -35,11 +36,11 @@ interface TensorLoader {
 }
 
 /**
- * Returns the weights of a model, merged with the low-rank adapters of a directory. The tensors are complete
+ * Returns the weights of a model, merged with the low-rank adapters in a directory. The tensors are complete
  * and float32. A tensor is loaded when a caller reads it.
  *
- * @param directory adapters of the model, in PEFT's format
- * @throws CheckpointError MTL_LORA_DIRECTORY, and when a tensor is read MTL_HUGGING_FACE_WEIGHTS,
+ * @param directory the directory with the model's adapters, in PEFT's format
+ * @throws CheckpointError MTL_LORA_DIRECTORY, and when a tensor is read, MTL_HUGGING_FACE_WEIGHTS,
  *   MTL_SAFETENSORS_*; ConfigurationError MTL_LORA_TARGETS
  */
 export async function weightsWithAdapters(

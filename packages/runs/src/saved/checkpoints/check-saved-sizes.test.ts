@@ -14,7 +14,7 @@ const state = {
   optimizerSteps: 1,
   lossScaler: { scale: 1, growthTracker: 0, hysteresisTracker: 0 },
 };
-// 2 layers with 12 * 4^2 values in matrices, and 24 rows of 4 in the embeddings
+// 2 layers with 12 * 4^2 values in matrices, and embeddings with 24 rows of 4 values
 const model = {
   numLayers: 2,
   hiddenSize: 4,
@@ -29,11 +29,11 @@ const numValues = 2 * 12 * 16 + 24 * 4;
 
 let saved = 0;
 
-/** Makes a checkpoint with a fixed number of values, and with the sizes of a changed model. */
+/** Makes a checkpoint that has a fixed number of values but records the sizes of a changed model. */
 async function save(change: object, key = 'gptModel') {
   const path = join(directory, String(saved++));
   const memory = new Uint8Array(4 * numValues);
-  // the optimizer's moments do not count as values of the model
+  // the optimizer's moments do not count as values in the model
   const tensors = ['weight', 'optimizer.exp_avg.weight'].map((name) =>
     hostTensor({ name, dtype: 'F32', globalShape: [numValues], memory }),
   );
@@ -77,8 +77,8 @@ describe('the sizes that a checkpoint remembers', () => {
     ['more experts than it holds', { numExperts: 8, moeFfnHiddenSize: 4 }, false],
     ['the number that it holds', { numExperts: 3, moeFfnHiddenSize: 4 }, true],
     ['numbers for which lists of experts fill memory', { numExperts: 2 ** 31, moeFfnHiddenSize: 4 }, false],
-    // the other layer is dense and has 96 values; if both layers had experts, they would need more values
-    // than the checkpoint has
+    // the layer without experts has 96 values; if both layers had experts, they would need more values than
+    // the checkpoint has
     ['experts in the first layer alone', { ...sixExperts, moeLayerFreq: 2 }, true],
     ['experts in the second layer alone', { ...sixExperts, moeLayerFreq: [0, 1] }, true],
     ['too many in one layer', { ...sixExperts, numExperts: 8, moeLayerFreq: [0, 1] }, false],

@@ -17,9 +17,10 @@ import { findRecipe } from '../../parts/models/find-recipe.js';
 
 /**
  * Rejects a checkpoint whose model differs from the model to train. The error names the flags that differ.
- * Other differences are detected when the tensors are loaded.
+ * All other differences are detected when the tensors are loaded.
  *
- * @throws CheckpointError MTL_CHECKPOINT_MODEL; MTL_CHECKPOINT_STATE when it contains a model of another kind
+ * @throws CheckpointError MTL_CHECKPOINT_MODEL; MTL_CHECKPOINT_STATE if the checkpoint contains a different
+ * kind of model
  */
 export function checkSameModel(checkpoint: Checkpoint, { kind, model: built }: KindOfModel): void {
   const { path, state } = checkpoint;
@@ -30,12 +31,12 @@ export function checkSameModel(checkpoint: Checkpoint, { kind, model: built }: K
 }
 
 /**
- * Compares the model's sizes in a checkpoint with the number of values in the checkpoint, before the sizes
+ * Compares the recorded sizes of the model with the number of values in the checkpoint, before the sizes
  * are used. With 2^31 layers, for example, the lists of parameter names would exhaust memory and end the
  * whole process.
  *
- * @throws CheckpointError MTL_CHECKPOINT_STATE (wrong input) when a size is invalid, or needs more values
- *   than the checkpoint has
+ * @throws CheckpointError MTL_CHECKPOINT_STATE, status 2 (wrong input), if a size is invalid, or needs more
+ *   values than the checkpoint has
  */
 export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
   const configuration = readRecord(readRecord(state).configuration);
@@ -62,7 +63,7 @@ export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
     const { numLayers, hiddenSize, ffnHiddenSize, maxPositionEmbeddings, vocabularySize, numExperts } = sizes;
     const { makeVocabularySizeDivisibleBy: multiple = 1 } = sizes;
     const padded = Math.ceil(vocabularySize / multiple) * multiple;
-    // counts the matrices of layers and the embeddings, which are most of the parameters
+    // counts only the matrices of layers and the embeddings, which are most of the parameters
     const atLeast = numLayerWeights(sizes) + (padded + numLearnedPositions(sizes)) * hiddenSize;
     let held = 0;
     for (const { name, globalShape } of tensors.values()) {
@@ -84,7 +85,7 @@ function readRecord(value: unknown): Readonly<Record<string, unknown>> {
 }
 
 /**
- * Rejects a checkpoint that lacks a weight or a low-rank adapter of the model that it describes, before
+ * Rejects a checkpoint if a weight or a low-rank adapter of the model that it describes is missing, before
  * tensors are read or written. Such a checkpoint was saved by another program or version.
  *
  * @throws CheckpointError MTL_CHECKPOINT_MISMATCH, status 2
@@ -109,8 +110,8 @@ export function checkSavedWeights(
 }
 
 /**
- * Rejects a checkpoint with the state of another optimizer, before tensors are read. A checkpoint without any
- * optimizer state is accepted.
+ * Rejects a checkpoint whose optimizer state belongs to a different kind of optimizer than the run's
+ * optimizer, before tensors are read. A checkpoint without any optimizer state is accepted.
  *
  * @throws CheckpointError MTL_CHECKPOINT_OPTIMIZER, status 2
  */
@@ -122,7 +123,7 @@ export function checkSavedOptimizer(
   const saved = [...checkpoint.tensors.keys()].filter(isOptimizerTensor);
   const isMuon = saved.some((name) => name.startsWith('optimizer.momentum_buffer.'));
   const isMuonHere = optimizer.state.some(({ name }) => name === 'momentum_buffer');
-  // for the same optimizer, the reader reports missing tensors by name
+  // if the optimizer is the same, the reader reports missing tensors by name
   if (missing === undefined || saved.length === 0 || isMuon === isMuonHere) return;
   throw new CheckpointError(
     'MTL_CHECKPOINT_OPTIMIZER',

@@ -6,7 +6,7 @@ import { CheckpointError } from '@mtl/errors';
 
 /**
  * Rejects a directory that contains complete or incomplete checkpoints. A training run in this directory
- * would mix its own checkpoints with the existing checkpoints, and would resume from the newest of all.
+ * would mix its own checkpoints with the existing checkpoints, and would resume from the newest of both.
  * `remedy` tells the user what to do instead. Checkpoints of the job `exceptJob` are allowed.
  *
  * @throws CheckpointError MTL_CHECKPOINT_EXISTS, status 2

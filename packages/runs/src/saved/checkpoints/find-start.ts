@@ -34,20 +34,20 @@ interface FindStartOptions {
   readonly checkpoint: Omit<CheckpointConfiguration, 'asyncSave' | 'schedule'>;
   /** The opened directory of --load-hf. */
   readonly huggingFace: HuggingFaceModel<TransformerConfiguration> | undefined;
-  /** Adapters that the run begins with. Default: adapters have initial values. */
+  /** The adapters with which the run begins. Default: adapters have initial values. */
   readonly adapters?: OpenedAdapters | undefined;
   /**
-   * The model of the run. If a checkpoint holds another model, the error names the flags that differ.
+   * The run's model. If a checkpoint contains a different model, the error names the flags that differ.
    * Default: models are not compared.
    */
   readonly model?: { readonly kind: ModelKind; readonly model: TransformerConfiguration };
-  /** Names of all parameters of the model, including parameters of other stages. */
+  /** The names of all parameters of the model, including parameters on other stages. */
   readonly parameterNames: readonly string[];
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
   readonly processes: TrainingProcesses;
   /**
-   * The directory where this run may have saved before its launcher restarted it. It is searched before
+   * The directory to which this run may have saved before its launcher restarted it. It is searched before
    * --load.
    */
   readonly restartFrom?: RestartFrom | undefined;
@@ -56,21 +56,21 @@ interface FindStartOptions {
   readonly onMessage: (text: string) => void;
 }
 
-/** The start of a training run, checked but not in force yet. */
+/** The start of a training run. It is checked, but not applied until `load` is called. */
 export interface FoundStart {
-  /** The checkpoint from which weights are loaded, if any. */
+  /** The checkpoint from which weights are loaded; absent if there is none. */
   readonly checkpoint?: Checkpoint;
   /**
    * True if training continues from the checkpoint. False if a new run begins with the checkpoint's weights.
    */
   readonly isResumed: boolean;
-  /** True if the state of the optimizer is also loaded from the checkpoint. */
+  /** True if the optimizer's state is also loaded from the checkpoint. */
   readonly withOptimizer: boolean;
   /**
    * Loads the weights and states into the optimizer, which contains initial weights. Every process of the run
-   * must call it and loads its own shards.
+   * must call this method, and loads its own shards.
    *
-   * @returns undefined when training starts at iteration 0, with initial or loaded weights
+   * @returns undefined if training starts at iteration 0, with initial or loaded weights
    */
   load(): Promise<TrainingProgress | undefined>;
 }
@@ -85,14 +85,14 @@ const atFirstStep = (load: () => Promise<void> = async () => {}): FoundStart => 
   },
 });
 
-/** The place of checkpoints that a restarted run may have saved before. */
+/** The directory to which a restarted run may have saved checkpoints before. */
 interface RestartFrom {
   readonly directory: string;
-  /** The job whose checkpoints are accepted, or `any`. With an undefined id, no checkpoint is accepted. */
+  /** The job whose checkpoints are accepted, or `any`. If the id is undefined, no checkpoint is accepted. */
   readonly job: { readonly id: string | undefined } | 'any';
 }
 
-/** Flags that select a checkpoint in a directory, and the parts of the checkpoint to load. */
+/** The flags that select a checkpoint in a directory, and the parts of the checkpoint to load. */
 type ResumeSettings = Pick<
   CheckpointConfiguration,
   'checkpointStep' | 'finetune' | 'loadOptimizer' | 'upcycle'
@@ -100,9 +100,10 @@ type ResumeSettings = Pick<
 
 /**
  * Finds the start of a run: the checkpoint that the run itself saved before a restart, or the checkpoint or
- * model in --load or --load-hf. Every process of the run must call it.
+ * model in --load or --load-hf. Every process of the run must call this function.
  *
- * @throws CheckpointError for a checkpoint that does not exist, or of another model or optimizer
+ * @throws CheckpointError for a checkpoint that does not exist, or whose model or optimizer differs from the
+ * run's
  */
 export async function findStart(options: FindStartOptions): Promise<FoundStart> {
   const { checkpoint: configuration, huggingFace, restartFrom, onMessage } = options;
@@ -149,11 +150,11 @@ async function loadHuggingFace(
   onMessage(beginning(huggingFace.directory, checkpoint));
 }
 
-/** Returns the message of a run that begins with the weights of another run. */
+/** Returns the message for a run that begins with the weights of a different run. */
 const beginning = (path: string, { upcycle = false }: ResumeSettings): string =>
   `loaded the weights of ${path}${upcycle ? ', of whose feed-forward layers the experts are copies' : ''}; training starts at iteration 0`;
 
-/** Returns the weights that have at least one value on this rank. */
+/** Returns the weights that have at least one element on this rank. */
 const heldTensors = (optimizer: ModelOptimizer): readonly LogicalTensor[] =>
   weightTensors(optimizer).filter(({ slices }) => slices.every(({ start, end }) => start < end));
 
@@ -165,7 +166,7 @@ async function loadAdapters({ adapters, optimizer, onMessage }: FindStartOptions
 }
 
 /**
- * Returns true if this run saved the checkpoint before its restart. Rank 0 compares the job's id in the
+ * Returns true if this run saved the checkpoint before its restart. Rank 0 compares the job id in the
  * checkpoint for all ranks.
  */
 async function isOwn(
@@ -185,9 +186,9 @@ interface AgreedCheckpoint {
 }
 
 /**
- * Returns the checkpoint that rank 0 finds, on all ranks. Rank 0 checks all bytes of the checkpoint.
- * Meanwhile it loads its own tensors if the run may start from this checkpoint. Other ranks check only the
- * bytes that they read.
+ * Returns, on all ranks, the checkpoint that rank 0 finds. Rank 0 checks all bytes of the checkpoint. If the
+ * run may start from this checkpoint, rank 0 loads its own tensors at the same time. All other ranks check
+ * only the bytes that they read.
  */
 async function openAgreed(
   options: FindStartOptions,
@@ -220,9 +221,9 @@ async function openAgreed(
 }
 
 /**
- * Returns true if the restarted run has saved every checkpoint of a directory. If other runs have saved
- * checkpoints there, the search may find a checkpoint from which this run does not start, and the values of
- * this checkpoint must not replace the initial weights.
+ * Returns true if every checkpoint in the directory was saved by the restarted run. If other runs have saved
+ * checkpoints there, the search may find a checkpoint from which this run does not start, and its values must
+ * not replace the initial weights.
  */
 async function holdsOnlyOwn(directory: string, restartFrom: RestartFrom | undefined): Promise<boolean> {
   if (restartFrom === undefined || restartFrom.job === 'any') return true;
@@ -233,8 +234,8 @@ async function holdsOnlyOwn(directory: string, restartFrom: RestartFrom | undefi
 }
 
 /**
- * Returns true if a run can start from a checkpoint. Once a checkpoint is chosen, the checks throw their
- * errors.
+ * Returns true if a run can start from the checkpoint. Errors of the checks are not thrown here, but later,
+ * once the checkpoint is chosen.
  */
 function fits(options: FindStartOptions, checkpoint: Checkpoint, settings: ResumeSettings): boolean {
   try {
@@ -270,7 +271,7 @@ async function fromCheckpoint(
   };
 }
 
-/** Rejects a checkpoint of another model than the run's. */
+/** Rejects a checkpoint whose model differs from the run's model. */
 function checkModel(options: FindStartOptions, checkpoint: Checkpoint, settings: ResumeSettings): void {
   const { model } = options;
   const upcycling = findUpcycling({ kind: chooseKind(options), checkpoint: settings });
@@ -279,7 +280,10 @@ function checkModel(options: FindStartOptions, checkpoint: Checkpoint, settings:
   checkSameModel(checkpoint, { ...model, model: upcycling?.makeDense(model.model) ?? model.model });
 }
 
-/** Returns the names of the parameters that the checkpoint of a run has. */
+/**
+ * Returns the parameter names that a checkpoint must contain for the run to start from it. For upcycling,
+ * these are the names in the dense model.
+ */
 function namesInCheckpoint(options: FindStartOptions, settings: ResumeSettings): readonly string[] {
   const upcycling = findUpcycling({ kind: chooseKind(options), checkpoint: settings });
   return upcycling?.denseNames(options.parameterNames) ?? options.parameterNames;
@@ -306,7 +310,7 @@ function tensorsToLoad(
   const elsewhere = new Set(namesInCheckpoint(options, settings).filter((name) => !own.has(name)));
   return {
     tensors: [
-      // a new run may add adapters to a model, and does not load adapters that the checkpoint lacks
+      // a new run may add adapters to a model; adapters that the checkpoint does not contain are not loaded
       ...weights.filter(({ name }) => !finetune || !isAdapter(name) || checkpoint.tensors.has(name)),
       ...(withOptimizer ? optimizerTensors(optimizer) : []),
     ],
@@ -340,7 +344,7 @@ async function loadFrom(
   return state.progress;
 }
 
-/** Rejects a checkpoint with a mixture of experts, because only a dense model can be upcycled. */
+/** Rejects a checkpoint of a mixture of experts, because only a dense model can be upcycled. */
 function checkDense({ path, tensors }: Checkpoint): void {
   if (![...tensors.keys()].some((name) => name.includes('.mlp.experts.'))) return;
   throw new CheckpointError('MTL_CHECKPOINT_MODEL', `${path} holds a mixture of experts already`, {
@@ -350,5 +354,5 @@ function checkDense({ path, tensors }: Checkpoint): void {
   });
 }
 
-/** Returns the kind of the model. Default: GPT, the only kind that can have experts. */
+/** Returns the model's kind. Without a model, returns GPT, because only a GPT can have experts. */
 const chooseKind = ({ model }: Pick<FindStartOptions, 'model'>): ModelKind => model?.kind ?? 'gpt';

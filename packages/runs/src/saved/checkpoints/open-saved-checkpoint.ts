@@ -14,10 +14,10 @@ export interface SavedCheckpoint {
 }
 
 /**
- * Returns the checkpoint of --load and --ckpt-step, for commands that do not train. Errors of checkpoints
- * have status 2, wrong input, because no training run is interrupted.
+ * Returns the checkpoint selected by --load and --ckpt-step, for commands that do not train. Checkpoint
+ * errors have status 2, wrong input, because no training run is interrupted.
  *
- * @param options.checkpointStep the iteration. Default: the newest complete checkpoint
+ * @param options.checkpointStep the iteration of the checkpoint. Default: the newest complete checkpoint
  * @throws CheckpointError MTL_CHECKPOINT_*, status 2
  */
 export async function openSavedCheckpoint(options: {

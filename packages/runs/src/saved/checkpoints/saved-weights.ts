@@ -12,8 +12,8 @@ import { countElements } from '@mtl/kernels';
 import { isOptimizerTensor } from '@mtl/trainer';
 
 /**
- * Returns the complete weights in a checkpoint, whatever layout saved it. A weight is loaded when a caller
- * reads it.
+ * Returns the complete weights in a checkpoint, which may have been saved with any layout. A weight is loaded
+ * when a caller reads it.
  */
 export function savedWeights(checkpoint: Checkpoint): LogicalTensor[] {
   return [...checkpoint.tensors.values()]
@@ -54,10 +54,10 @@ export function readThrough(
 
 /**
  * Fills tensors, or slices of tensors, from complete tensors with the same names, which are loaded one at a
- * time. Memory: the largest tensor and its slice.
+ * time. Only the largest tensor and its slice need memory at the same time.
  *
  * @param options.path the path of the complete tensors, for messages
- * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor that the source lacks
+ * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor that is missing in the source
  */
 export async function fillTensors(
   tensors: readonly LogicalTensor[],

@@ -18,7 +18,7 @@ interface CheckpointToHuggingFaceOptions extends CheckpointSource {
   /** New or empty. */
   readonly directory: string;
   /**
-   * Dtype of the stored weights. Default: the dtype in the model's original directory, or F32 for a model
+   * The dtype of the stored weights. Default: the dtype in the model's original directory, or F32 for a model
    * that was trained from scratch.
    */
   readonly dtype?: WritableDtype | undefined;
@@ -33,9 +33,9 @@ const checks: OptionChecks<CheckpointToHuggingFaceOptions> = {
 };
 
 /**
- * Writes the weights of a checkpoint as a directory of the transformers library, with the tokenizer's files.
- * Any layout may have saved the checkpoint. Low-rank adapters are merged into the weights. Tensors are read
- * one by one; the whole model is never in memory.
+ * Writes the weights of a checkpoint as a transformers directory, with the tokenizer's files. The checkpoint
+ * may have been saved with any layout. Low-rank adapters are merged into the weights. Tensors are read one by
+ * one, so that the whole model is never in memory.
  *
  * @returns the path of the checkpoint, and the dtype of the stored weights
  * @throws ConfigurationError MTL_OPTION, MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE,
@@ -74,11 +74,11 @@ export async function checkpointToHuggingFace(
 }
 
 /**
- * Writes the weights of a checkpoint as a checkpoint of Megatron-LM in the format `torch_dist`. Any layout
- * may have saved the checkpoint. Low-rank adapters are merged into the weights. Tensors are read one by one;
- * the whole model is never in memory.
+ * Writes the weights of a checkpoint as a Megatron-LM checkpoint in the format `torch_dist`. The source
+ * checkpoint may have been saved with any layout. Low-rank adapters are merged into the weights. Tensors are
+ * read one by one, so that the whole model is never in memory.
  *
- * @returns the paths of the checkpoint and of the written checkpoint
+ * @returns the paths of the source checkpoint and of the written checkpoint
  * @throws ConfigurationError MTL_OPTION, MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*,
  *   MTL_MEGATRON_CHECKPOINT
  */

@@ -11,7 +11,7 @@ import { noticesOption } from '../option-checks.js';
 import { type BegunCheckpoint, beginCheckpoint } from './to-checkpoint.js';
 
 interface GgufToCheckpointOptions {
-  /** A GGUF file with a GPT, or `org/name/file.gguf` on the Hub. */
+  /** The path of a GGUF file with a GPT, or its name on the Hub (`org/name/file.gguf`). */
   readonly gguf: string;
   readonly directory: string;
   readonly onNotice: (notice: string) => void;
@@ -24,10 +24,10 @@ const checks: OptionChecks<GgufToCheckpointOptions> = {
 };
 
 /**
- * Creates a directory of checkpoints from a GGUF file with a GPT in float32, float16, bfloat16 or q8_0. Its
- * checkpoint contains the weights and the tokenizer, has iteration 0 and a fresh optimizer.
+ * Creates a directory of checkpoints from a GGUF file with a GPT in float32, float16, bfloat16 or q8_0. The
+ * checkpoint in it contains the weights and the tokenizer. It has iteration 0 and a fresh optimizer.
  *
- * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when the directory already
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS if the directory already
  *   contains checkpoints; MTL_GGUF_*, MTL_NOT_FINITE
  */
 export async function ggufToCheckpoint(
@@ -62,9 +62,8 @@ export async function ggufToCheckpoint(
 }
 
 /**
- * Writes the tokenizer of a GGUF file into a folder. The tokenizer is later copied from there into the
- * directory of checkpoints. The weights are useful without a tokenizer, so an unsupported tokenizer causes
- * only a notice.
+ * Writes a GGUF file's tokenizer to `folder`. From there, the tokenizer is later copied to the directory of
+ * checkpoints. The weights are useful without a tokenizer, so an unsupported tokenizer causes only a notice.
  */
 async function tokenizerIn(
   folder: string,

@@ -1,7 +1,7 @@
 import { type OptionChecks, required, textOption } from '@mtl/errors/options';
 import { iterationOption } from '../option-checks.js';
 
-/** A checkpoint that is written in another format. */
+/** A checkpoint to write in another format. */
 export interface CheckpointSource {
   /** A directory of checkpoints. */
   readonly load: string;
@@ -14,11 +14,11 @@ export const checkpointSourceChecks: OptionChecks<CheckpointSource> = {
   checkpointStep: iterationOption,
 };
 
-/** A model of the transformers library that is written in another format. */
+/** A model of the transformers library to write in another format. */
 export interface HuggingFaceSource {
-  /** A directory of the transformers library, or `org/name` on the Hub. */
+  /** A transformers directory, or a model name on the Hub (`org/name`). */
   readonly loadHuggingFace: string;
-  /** Adapters of the model, in the format of PEFT, which are merged. Default: none. */
+  /** A directory with the model's adapters in PEFT's format, which are merged. Default: none. */
   readonly loadLora?: string | undefined;
 }
 

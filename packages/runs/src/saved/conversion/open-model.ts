@@ -35,15 +35,15 @@ export interface OpenedModel {
   readonly source: string;
   readonly kind: ModelKind;
   readonly model: TransformerConfiguration;
-  /** All tensors. A tensor is read by blocks of rows when it is written. */
+  /** All tensors. A tensor is read in blocks of rows when it is written. */
   readonly tensors: readonly LogicalTensor[];
   /** The name of the model's directory. */
   readonly name: string;
   readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
   readonly tokenizerOptions: TokenizerOptions | undefined;
   /**
-   * Tokens that end a text, according to the model. If the model names no such tokens, the tokenizer's tokens
-   * are used.
+   * The tokens that end a text, according to the model. If the model names no such tokens, the tokenizer's
+   * tokens are used.
    */
   readonly endTokens: readonly number[];
   readonly origin: HuggingFaceOrigin | undefined;
@@ -56,8 +56,8 @@ export interface OpenedModel {
 const nameModel = (directory: string): string => basename(resolve(directory));
 
 /**
- * Returns true if the tokenizer converts texts to lower case. This function is needed because vocab.txt does
- * not contain this setting.
+ * Returns true if the tokenizer converts text to lower case; undefined if it is not a WordPiece tokenizer.
+ * This function is needed because vocab.txt does not contain this setting.
  */
 export function lowersCase(options: TokenizerOptions | undefined): boolean | undefined {
   const isWordPiece = options?.type === 'BertWordPieceLowerCase' || options?.type === 'BertWordPieceCase';
@@ -65,7 +65,7 @@ export function lowersCase(options: TokenizerOptions | undefined): boolean | und
 }
 
 /**
- * Opens a checkpoint of a GPT or a BERT, saved in any layout.
+ * Opens a GPT or BERT checkpoint, which may have been saved with any layout.
  *
  * @throws ConfigurationError MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*
  */
@@ -108,20 +108,20 @@ async function findEndTokens(
 }
 
 interface HuggingFaceModelOptions {
-  /** A directory of the transformers library, or `org/name` on the Hub. */
+  /** A transformers directory, or a model name on the Hub (`org/name`). */
   readonly loadHuggingFace: string;
-  /** Adapters of the model, in the format of PEFT, which are merged. Default: none. */
+  /** A directory with the model's adapters in PEFT's format, which are merged. Default: none. */
   readonly loadLora?: string | undefined;
   readonly onNotice: (notice: string) => void;
-  /** The error code for adapters of a BERT. */
+  /** The code of the error that is thrown if adapters are given for a BERT. */
   readonly refused: `MTL_${string}`;
-  /** True if a fine-tuned BERT is opened with the head for its task. Default: false */
+  /** True if a fine-tuned BERT is opened with the head for its task. Default: false. */
   readonly readsTasks?: boolean;
 }
 
 /**
- * Opens a directory of the transformers library with a GPT or a BERT, with adapters if their directory is
- * given. The caller closes the model.
+ * Opens a transformers directory with a GPT or a BERT and, if their directory is given, its adapters. The
+ * caller must close the model.
  *
  * @throws ConfigurationError with the code `refused`; CheckpointError MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY
  */
@@ -139,7 +139,8 @@ export async function openHuggingFaceModel(options: HuggingFaceModelOptions): Pr
     },
     tokenizerOptions,
     endTokens: await findEndTokens(tokenizerOptions, base.endTokens),
-    // in the cache of Hub models, the directory of a model is named by its commit
+    // in the cache of Hub models, a directory is named after a commit, so the model's name on the Hub is used
+    // instead
     name: nameModel(
       places.loadHuggingFace === loadHuggingFace ? loadHuggingFace : loadHuggingFace.split('@')[0]!,
     ),
@@ -158,7 +159,7 @@ async function openDirectory(options: HuggingFaceModelOptions) {
   const { notices, configuration: model, ...base } = await readHuggingFaceGpt({ directory });
   for (const notice of notices) onNotice(notice);
   const { tokenizerFiles, origin, endTokens } = base;
-  // opened at the first tensor, so that errors of other files are reported first
+  // the weights are opened when the first tensor is read, so that errors in other files are reported first
   let weights: ReturnType<typeof base.open> | undefined;
   const load = async (wanted: readonly LogicalTensor[]): Promise<void> => {
     weights ??= base.open();

@@ -40,12 +40,12 @@ export interface BegunCheckpoint {
   /** The tokenizer of the original model, if any. */
   readonly tokenizer: TokenizerOptions | undefined;
   readonly vocabularySize: number;
-  /** Name of the kind of model in transformers, such as `gpt2`. */
+  /** The name of the kind of model in the `transformers` library, such as `gpt2`. */
   readonly modelType: unknown;
 }
 
 interface HuggingFaceToCheckpointOptions {
-  /** A directory, or the name of a model on the Hub, which is fetched. */
+  /** The path of a directory, or the name of a model on the Hub, which is downloaded. */
   readonly loadHuggingFace: string;
   readonly directory: string;
   readonly onNotice: (notice: string) => void;
@@ -58,11 +58,12 @@ const checksOfHuggingFace: OptionChecks<HuggingFaceToCheckpointOptions> = {
 };
 
 /**
- * Creates a directory of checkpoints from a directory of the transformers library: a GPT-2, a Llama or a
- * derived model, or a BERT with its pretraining heads. The checkpoint has iteration 0 and a fresh optimizer.
+ * Creates a directory of checkpoints from a transformers directory with a GPT-2, a Llama or a derived model,
+ * or a
+ * BERT with its pretraining heads. The checkpoint in it has iteration 0 and a fresh optimizer.
  *
- * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when the directory already
- *   contains checkpoints; MTL_HUGGING_FACE_*; errors of `tokenizerOfHuggingFace`
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS if the directory already
+ *   contains checkpoints; MTL_HUGGING_FACE_*; the errors of `tokenizerOfHuggingFace`
  */
 export async function huggingFaceToCheckpoint(
   options: HuggingFaceToCheckpointOptions,
@@ -93,11 +94,11 @@ export async function huggingFaceToCheckpoint(
 }
 
 interface MegatronToCheckpointOptions {
-  /** The directory that Megatron-LM saved to, or the checkpoint of one iteration. */
+  /** The directory to which Megatron-LM has saved, or the checkpoint of one iteration in it. */
   readonly megatron: string;
   /** The iteration there. Default: the latest. */
   readonly step?: number | undefined;
-  /** Number of real tokens. Default: the number in the args of the checkpoint. */
+  /** The number of tokens without padding. Default: the number in the checkpoint's `args`. */
   readonly vocabularySize?: number | undefined;
   /** False: only the weights. Default: true. */
   readonly loadOptimizer?: boolean | undefined;
@@ -115,11 +116,10 @@ const checksOfMegatron: OptionChecks<MegatronToCheckpointOptions> = {
 };
 
 /**
- * Creates a directory of checkpoints from a checkpoint of Megatron-LM: the weights, AdamW's state and the
- * iteration. If the checkpoint lacks a state for any weight, the result has iteration 0 and a fresh
- * optimizer.
+ * Creates a directory of checkpoints from a Megatron-LM checkpoint, with the weights, AdamW's state and the
+ * iteration. If the state of any weight is missing, the result has iteration 0 and a fresh optimizer.
  *
- * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when the directory already
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS if the directory already
  *   contains checkpoints; MTL_MEGATRON_*, MTL_TORCH_FILE_INVALID
  */
 export async function megatronToCheckpoint(
@@ -173,7 +173,7 @@ interface TrainedState {
   loadOptimizer(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
-/** A model for the first checkpoint of a directory. */
+/** The model from which the first checkpoint in a directory is made. */
 interface ModelToBegin {
   readonly kind: ModelKind;
   readonly model: TransformerConfiguration;
@@ -182,7 +182,7 @@ interface ModelToBegin {
   readonly tokenizerOptions: TokenizerOptions | undefined;
   /** Further fields from a Hugging Face directory. */
   readonly origin?: HuggingFaceOrigin | undefined;
-  /** The state of a training run to continue. Default: iteration 0, a fresh optimizer. */
+  /** The state of a training run to continue. Default: iteration 0 and a fresh optimizer. */
   readonly trained?: TrainedState | undefined;
   /** The error for a model that flags cannot express. */
   readonly refused: {
@@ -192,7 +192,7 @@ interface ModelToBegin {
 }
 
 /**
- * Returns a configuration that reads the complete model with all its heads, even if the preset leaves out
+ * Returns a configuration for reading the complete model with all its heads, even if the preset leaves out
  * some heads.
  */
 const configurationOfWholeModel = (kind: ModelKind): PretrainingConfiguration => {
@@ -200,15 +200,15 @@ const configurationOfWholeModel = (kind: ModelKind): PretrainingConfiguration =>
   return makeConfiguration(kind, heads);
 };
 
-/** Makes a configuration from flags; the preset fills in the other required flags. */
+/** Makes a configuration from flags. The preset fills in the remaining required flags. */
 const makeConfiguration = (kind: ModelKind, flags: Flags): PretrainingConfiguration => {
   const { model, ...others } = optionsOfFlags(flags);
   return configure({ preset: findPresets(kind).whenNothingIsAsked, ...others, model: { ...model, kind } });
 };
 
 /**
- * Creates a directory of checkpoints with the weights of a model: iteration 0 and a fresh optimizer, unless
- * it was `trained`.
+ * Creates a directory of checkpoints with the weights of a model. The checkpoint has iteration 0 and a fresh
+ * optimizer, unless `trained` contains the state of a training run.
  *
  * @returns the path of the checkpoint
  */
@@ -216,7 +216,7 @@ export async function beginCheckpoint(directory: string, begun: ModelToBegin): P
   const { kind, model, load, tokenizerOptions, origin, trained } = begun;
   const recipe = findRecipe({ kind });
   const configuration = makeConfiguration(kind, {
-    // other programs save the state of AdamW, and a training run without --optimizer continues with AdamW
+    // other programs save AdamW's state, and a training run without --optimizer continues with AdamW
     optimizer: 'adam',
     ...ownFlags(kind, model),
   });
@@ -267,10 +267,7 @@ function ownFlags(kind: ModelKind, model: TransformerConfiguration): Flags {
   return { ...architectureFlags({ kind, model }), 'seq-length': model.maxPositionEmbeddings };
 }
 
-/**
- * Rejects a model that the flags of a training run cannot express, such as a model with three kinds of
- * tokens.
- */
+/** Rejects a model that a training run's flags cannot express, such as a model with three token types. */
 function refuseOtherModel(trained: TransformerConfiguration, { model, refused }: ModelToBegin): void {
   // settings of training, not of the model
   const wanted = Object.entries({ ...model, ...pickFields(trained, ['learning', 'initial-weights']) });

@@ -38,7 +38,7 @@ const nameModel = (directory: string): string => basename(resolve(directory));
 
 /**
  * Writes the low-rank adapters of a checkpoint as a GGUF file for llama.cpp, which applies them to the
- * model's file. Any layout may have saved the checkpoint.
+ * GGUF file of their model. The checkpoint may have been saved with any layout.
  *
  * @returns the path of the checkpoint
  * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_LORA for a checkpoint without
@@ -61,7 +61,8 @@ export async function checkpointToGgufLora(options: CheckpointToGgufLoraOptions)
 }
 
 /**
- * Writes low-rank adapters of PEFT as a GGUF file for llama.cpp, which applies them to the model's file.
+ * Writes low-rank adapters in PEFT's format as a GGUF file for llama.cpp, which applies them to the GGUF file
+ * of their model.
  *
  * @returns a description of the converted model
  * @throws ConfigurationError MTL_OPTION, MTL_LORA_TARGETS; CheckpointError MTL_HUGGING_FACE_*,

@@ -15,7 +15,7 @@ import { lowersCase, type OpenedModel, openCheckpointModel, openHuggingFaceModel
 interface ToGguf {
   /** The path of a new file. */
   readonly path: string;
-  /** Dtype of the stored matrices. Default: the dtype of the weights, as the model came. */
+  /** The dtype of the stored matrices. Default: the dtype that the weights have in the source. */
   readonly dtype?: GgufDtype | undefined;
   readonly onNotice: (notice: string) => void;
 }
@@ -66,8 +66,8 @@ async function writeModel(
 }
 
 /**
- * Writes the weights of a checkpoint of a GPT or a BERT as a GGUF file with the tokenizer. Any layout may
- * have saved the checkpoint. Low-rank adapters are merged into the weights. Memory as for
+ * Writes the weights of a GPT or BERT checkpoint as a GGUF file with the tokenizer. The checkpoint may have
+ * been saved with any layout. Low-rank adapters are merged into the weights. Needs as little memory as
  * `huggingFaceToGguf`.
  *
  * @returns the path of the checkpoint, and the dtype of the stored matrices
@@ -82,9 +82,10 @@ export async function checkpointToGguf(
 }
 
 /**
- * Converts a directory of the transformers library with a GPT or a BERT to a GGUF file. If a directory of
- * low-rank adapters is given, they are merged into the weights. Weights are read and converted by blocks of
- * rows, so memory does not depend on the size of the model.
+ * Converts a transformers directory with a GPT or a BERT to a GGUF file. If a directory of low-rank adapters
+ * is given, they are merged into the weights. Weights are read and converted in blocks of rows, so memory
+ * does
+ * not depend on the size of the model.
  *
  * @returns a description of the converted model, and the dtype of the stored matrices
  * @throws ConfigurationError MTL_OPTION, MTL_GGUF_ARCHITECTURE; CheckpointError MTL_HUGGING_FACE_*,

@@ -21,7 +21,10 @@ import { lowersCase, type OpenedModel, openCheckpointModel, openHuggingFaceModel
 interface ToOnnx {
   /** A new or empty directory. */
   readonly directory: string;
-  /** The dtypes, a file for each; the first is loaded by default. Default: fp32. */
+  /**
+   * The dtypes to write, each in its own file. By default, programs load the file of the first dtype.
+   * Default: fp32.
+   */
   readonly dtypes?: readonly OnnxDtype[] | undefined;
   readonly onNotice: (notice: string) => void;
 }
@@ -49,7 +52,7 @@ async function writeModel(
 ): Promise<{ readonly source: string; readonly dtypes: readonly OnnxDtype[] }> {
   const target = { ...opened, directory, dtypes };
   try {
-    // most programs write no ONNX, and would start 80 ms later
+    // most programs write no ONNX; a static import would make them start 80 ms later
     const { writeOnnxBert, writeOnnxGpt } = await import('@mtl/formats/onnx');
     if (kind === 'bert') {
       const bert = model as BertModelConfiguration;
@@ -62,8 +65,8 @@ async function writeModel(
 }
 
 /**
- * Writes the weights of a checkpoint of a GPT or a BERT as a directory for transformers.js. Any layout may
- * have saved the checkpoint. Low-rank adapters are merged into the weights. Memory as for
+ * Writes the weights of a GPT or BERT checkpoint as a directory for transformers.js. The checkpoint may have
+ * been saved with any layout. Low-rank adapters are merged into the weights. Needs as much memory as
  * `huggingFaceToOnnx`.
  *
  * @returns the path of the checkpoint, and the written dtypes
@@ -78,11 +81,13 @@ export async function checkpointToOnnx(
 }
 
 /**
- * Converts a directory of the transformers library with a GPT or a BERT to a directory for transformers.js.
- * If a directory of low-rank adapters is given, they are merged into the weights. Weights are read by blocks
- * of rows. q8 needs a byte of memory for each weight of the largest matrix.
+ * Converts a transformers directory with a GPT or a BERT to a directory for transformers.js. If a directory
+ * of
+ * low-rank adapters is given, they are merged into the weights. Weights are read in blocks of rows. The dtype
+ * q8
+ * needs a byte of memory for each weight of the largest matrix.
  *
- * @returns the source, and the dtypes that were written
+ * @returns a description of the source, and the written dtypes
  * @throws ConfigurationError MTL_OPTION, MTL_ONNX_ARCHITECTURE; CheckpointError MTL_HUGGING_FACE_*,
  *   MTL_LORA_DIRECTORY, MTL_ONNX_*
  */

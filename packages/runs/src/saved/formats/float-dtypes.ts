@@ -7,10 +7,10 @@ export const floatDtypes: Readonly<Record<string, WritableDtype>> = {
   float16: 'F16',
 };
 
-/** Returns the dtype with a name of --dtype; undefined without a name. */
+/** Returns the dtype that `name` stands for in --dtype; undefined if `name` is undefined. */
 export const findFloatDtype = (name: string | undefined): WritableDtype | undefined =>
   name === undefined ? undefined : floatDtypes[name];
 
-/** Returns the name in --dtype of a dtype. */
+/** Returns the name that stands for `dtype` in --dtype. */
 export const nameOfDtype = (dtype: WritableDtype): string =>
   Object.keys(floatDtypes).find((name) => floatDtypes[name] === dtype)!;

@@ -7,7 +7,7 @@ import { pageFormat } from './page-format.js';
 import { peftFormat } from './peft-format.js';
 import type { WeightFormat } from './weight-format.js';
 
-/** All weight formats. A new format is one file and one line in this list. */
+/** All weight formats. To add a format, write one file and add one line to this list. */
 export const weightFormats: readonly WeightFormat[] = [
   huggingFaceFormat,
   peftFormat,

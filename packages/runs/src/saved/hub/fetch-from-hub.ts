@@ -5,7 +5,7 @@ import { ConfigurationError } from '@mtl/errors';
 import { type ModelPart, parseGgufFile, parseRepository, resolveModel } from '@mtl/hub';
 import { waitTogether } from '../../parts/ranks/wait-together.js';
 
-/** Options that name directories of models. Each value is a path, or the name of a model on the Hub. */
+/** Options that specify models. Each value is the path of a directory, or the name of a model on the Hub. */
 export interface ModelPlaces {
   /** The value of --load-hf. */
   readonly loadHuggingFace?: string | undefined;
@@ -16,14 +16,17 @@ export interface ModelPlaces {
 }
 
 export interface FetchFromHubOptions {
-  /** The processes that need the models; undefined for a single process. The first process downloads. */
+  /**
+   * The group of the processes that need the models; undefined for a single process. The first process
+   * downloads.
+   */
   readonly group?: ProcessGroup | undefined;
   /**
-   * `configuration` downloads all files except weights, for dry runs and plans. Default: all files that a run
-   * reads.
+   * If `configuration`, downloads all files except weights, for dry runs and plans. Default: all files that a
+   * run reads.
    */
   readonly needs?: 'all' | 'configuration';
-  /** This function is called on the first process with a message about each download. */
+  /** Called on the first process with a message about each download. */
   readonly onMessage: (text: string) => void;
 }
 
@@ -35,10 +38,14 @@ const parts: Readonly<Record<keyof ModelPlaces, ModelPart>> = {
 
 /**
  * Returns the options with each name of a model on the Hub (`org/name` or `org/name@revision`) replaced by
- * its directory in the cache. Files that are missing there are downloaded. A path that exists is not changed,
- * even if it looks like a name. All processes of the group call it, and only the first downloads.
+ * the model's directory in the cache. Files that are missing in the cache are downloaded. An existing path is
+ * not
+ * changed, even if it looks like a name. All processes of the group must call this function, and only the
+ * first
+ * downloads.
  *
- * @throws errors of `resolveModel` of @mtl/hub; ConfigurationError MTL_HUB_OTHER_HOST on a host that does not
+ * @throws the errors of `resolveModel` in @mtl/hub; ConfigurationError MTL_HUB_OTHER_HOST on a host that does
+ * not
  *   share the cache of the first process
  */
 export async function fetchFromHub<Places extends ModelPlaces>(
@@ -46,8 +53,8 @@ export async function fetchFromHub<Places extends ModelPlaces>(
   options: FetchFromHubOptions,
 ): Promise<Places> {
   const { group } = options;
-  // decides by the text alone, because all processes must make the same decision, and a path may exist on
-  // only some hosts
+  // the decision depends only on the string, because all processes must decide in the same way, and a path
+  // may exist on only some hosts
   const named = Object.keys(parts).flatMap((key) => {
     const name = key as keyof ModelPlaces;
     const value = places[name];
@@ -75,11 +82,11 @@ async function chooseDirectory(
 }
 
 /**
- * Returns the path of a GGUF file. A path that exists, or is no name on the Hub, is returned unchanged. For
- * `org/name/file.gguf` or `org/name/file.gguf@revision`, the result is the path of the downloaded file in the
- * cache.
+ * Returns the path of a GGUF file. A path that exists, or that is not a name on the Hub, is returned
+ * unchanged. For `org/name/file.gguf` or `org/name/file.gguf@revision`, the result is the path of the
+ * downloaded file in the cache.
  *
- * @throws errors of `resolveModel` of @mtl/hub
+ * @throws the errors of `resolveModel` in @mtl/hub
  */
 export async function fetchGgufFromHub(
   path: string,
@@ -94,7 +101,7 @@ export async function fetchGgufFromHub(
 /**
  * Rejects a directory that exists on the first process's host, but not on this host.
  *
- * @param value the value that the user gave, a path or the name of a model
+ * @param value the path or the model name that the user gave
  */
 export function refuseOtherHost(directory: string, value: string): void {
   if (directory === value || existsSync(directory)) return;

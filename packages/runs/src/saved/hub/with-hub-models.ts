@@ -3,9 +3,9 @@ import { type FetchFromHubOptions, fetchFromHub } from './fetch-from-hub.js';
 
 /**
  * Returns the flags with each name of a Hub model in --load-hf, --load-lora or --tokenizer-model replaced by
- * its directory in the cache. Files that are missing there are downloaded.
+ * the model's directory in the cache. Files that are missing in the cache are downloaded.
  *
- * @throws as `fetchFromHub`
+ * @throws the errors of `fetchFromHub`
  */
 export async function withHubModels(flags: ParsedFlags, options: FetchFromHubOptions): Promise<ParsedFlags> {
   const {

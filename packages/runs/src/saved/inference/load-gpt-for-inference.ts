@@ -46,7 +46,7 @@ interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
   readonly tokenizer?: TokenizerOptions | undefined;
   /**
    * The processes that share the model along the axes tp and pp, and its experts along ep and etp. All
-   * processes load the model and make the same calls. Default: a single process.
+   * processes must load the model and make the same calls. Default: a single process.
    */
   readonly processes?: TrainingProcesses | undefined;
 }
@@ -62,13 +62,13 @@ const checks: OptionChecks<LoadGptForInferenceOptions> = {
   onNotice: required(noticesOption),
 };
 
-/** A trained model, which can generate texts and score texts. */
+/** A trained model that can generate and score texts. */
 export interface LoadedGpt {
   readonly model: GptLanguageModel & CausalLanguageModel<ReturnType<GptLanguageModel['newCache']>>;
   /** Undefined if the model has no tokenizer and the caller passed none. */
   readonly tokenizer: Tokenizer | undefined;
   readonly configuration: GptModelConfiguration;
-  /** Ids of the tokens that end a text. */
+  /** The ids of the tokens that end a text. */
   readonly endTokens: readonly number[];
   /** The sequence length in training, in tokens. */
   readonly sequenceLength: number;
@@ -84,11 +84,12 @@ export interface LoadedGpt {
 
 /**
  * Loads a trained model, with its architecture and tokenizer, from a directory of checkpoints or from a
- * Hugging Face directory. If a name of a model on the Hub (`org/name`) is given in place of a directory, this
+ * Hugging Face directory. If the name of a model on the Hub (`org/name`) is given instead of a directory,
+ * this
  * model is downloaded.
  *
- * @throws errors of `openGptWeights`; ConfigurationError MTL_OPTION, MTL_TOKENIZER_MODEL,
- *   MTL_TENSOR_PARALLEL_SIZE, MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; errors of `openDevice` and
+ * @throws the errors of `openGptWeights`; ConfigurationError MTL_OPTION, MTL_TOKENIZER_MODEL,
+ *   MTL_TENSOR_PARALLEL_SIZE, MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; the errors of `openDevice` and
  *   `createTokenizer`
  */
 export async function loadGptForInference(options: LoadGptForInferenceOptions): Promise<LoadedGpt> {
@@ -103,7 +104,7 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
   const tokenizer = tokenizerOptions === undefined ? undefined : await createTokenizer(tokenizerOptions);
   if (tokenizer !== undefined) checkTokenizerFits({ tokenizer, model: weights.model, from: weights.path });
   const { whole, stages, parameters } = createPart(weights, { device, dtype, processes: options.processes });
-  // the load fills every parameter, so memory is not set to zero first
+  // loading fills every parameter, so the memory need not be set to zero first
   const storage = allocateParameters(parameters, { device, dtype, zeroed: false });
   const dispose = (): void => {
     for (const stage of stages.values()) stage.dispose();
@@ -131,8 +132,7 @@ export async function loadGptForInference(options: LoadGptForInferenceOptions): 
 }
 
 /**
- * Returns the directories of the model and the options of the tokenizer, after downloading models from the
- * Hub.
+ * Downloads models from the Hub, and returns the directories of the model and the options of the tokenizer.
  */
 async function findPlaces(options: LoadGptForInferenceOptions): Promise<{
   readonly places: Pick<OpenGptWeightsOptions, 'loadHuggingFace' | 'loadLora'>;
@@ -203,7 +203,7 @@ function float32Tensor(parameter: Parameter): LogicalTensor {
       throw new UsageError('MTL_LOAD_ONLY', `${parameter.name} is here to be loaded, not to be read`);
     },
     write: (bytes) => {
-      // copies the bytes if their address is not aligned for floats
+      // the bytes are copied if their address is not aligned for floats
       const aligned = bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);
       write(new Float32Array(aligned.buffer, aligned.byteOffset, size));
     },

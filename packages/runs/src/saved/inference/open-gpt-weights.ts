@@ -14,11 +14,11 @@ import { fillTensors } from '../checkpoints/saved-weights.js';
 import { iterationOption } from '../option-checks.js';
 import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
 
-/** The location of a trained model: either `load` or `loadHuggingFace`. */
+/** The location of a trained model. Exactly one of `load` and `loadHuggingFace` must be given. */
 export interface OpenGptWeightsOptions {
   /** A directory of checkpoints, as in --save. */
   readonly load?: string | undefined;
-  /** The iteration, with `load`. Default: the newest complete checkpoint. */
+  /** The iteration of the checkpoint in `load`. Default: the newest complete checkpoint. */
   readonly checkpointStep?: number | undefined;
   /** A directory of the transformers library with a GPT-2, a Llama or a model derived from Llama. */
   readonly loadHuggingFace?: string | undefined;
@@ -37,30 +37,31 @@ export const weightsOptions: OptionChecks<Omit<OpenGptWeightsOptions, 'onNotice'
 
 /** A trained model whose weights are not loaded yet. */
 export interface GptWeights {
-  /** The path of the checkpoint or directory, for messages. */
+  /** The path of the checkpoint or model directory, for messages. */
   readonly path: string;
   readonly model: GptModelConfiguration;
   /**
-   * Returns the options of the model's tokenizer; undefined if the model has no tokenizer. Call this function
+   * Returns the options of the model's tokenizer; undefined if the model has no tokenizer. Must be called
    * only if the user gives no other tokenizer, because it throws if the tokenizer's files are not supported.
    *
-   * @throws ConfigurationError or DataError, as `tokenizerOfHuggingFace`
+   * @throws ConfigurationError or DataError, the errors of `tokenizerOfHuggingFace`
    */
   tokenizer(): TokenizerOptions | undefined;
   /**
-   * Ids of the tokens that end a text. Undefined if the directory names no such tokens; the tokenizer's ids
-   * are then used.
+   * The ids of the tokens that end a text. Undefined if the directory names no such tokens, in which case the
+   * tokenizer's ids are used.
    */
   readonly endTokens: readonly number[] | undefined;
   /**
-   * The sequence length in training, in tokens, or the model's number of positions if the length is unknown.
+   * The sequence length in training, in tokens. If it is unknown, the maximum number of positions in the
+   * model's configuration.
    */
   readonly sequenceLength: number;
   /** The model's training data, if the checkpoint records it. */
   readonly data: TrainedOn | undefined;
   /**
-   * Fills float32 tensors of the model, or slices of tensors, by their logical names. Each process passes the
-   * tensors of its own part of the model.
+   * Fills float32 tensors of the model, or slices of its tensors, identified by their logical names. Each
+   * process passes the tensors of its own part of the model.
    */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
@@ -70,7 +71,8 @@ export interface GptWeights {
  * are merged into the weights.
  *
  * @throws ConfigurationError MTL_FLAG_REQUIRED or MTL_FLAG_CONFLICT unless exactly one location is given, or
- *   for adapters in addition to the adapters of a checkpoint; as `weightsWithAdapters`
+ * if
+ *   `loadLora` is given for a checkpoint that has its own adapters; the errors of `weightsWithAdapters`
  * @throws CheckpointError MTL_CHECKPOINT_* or MTL_HUGGING_FACE_*
  */
 export async function openGptWeights(options: OpenGptWeightsOptions): Promise<GptWeights> {

@@ -3,10 +3,10 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 
-/** The devices that a page may compute on. */
+/** The devices on which a page may compute. */
 export type PageDevice = 'wasm' | 'webgpu';
 
-/** A package with files for a page, by their names in the page's folder `runtime`. */
+/** A package and its files for a page, by their names in the page's folder `runtime`. */
 interface RuntimePackage {
   readonly name: string;
   readonly license: string;
@@ -15,7 +15,7 @@ interface RuntimePackage {
   readonly deviceFiles?: Readonly<Record<PageDevice, Readonly<Record<string, string>>>>;
 }
 
-/** transformers.js, and ONNX Runtime compiled for WebAssembly, without GPUs and with WebGPU. */
+/** The packages: transformers.js, and ONNX Runtime compiled for WebAssembly, with and without WebGPU. */
 const packages: readonly RuntimePackage[] = [
   {
     name: '@huggingface/transformers',
@@ -41,7 +41,7 @@ const packages: readonly RuntimePackage[] = [
   },
 ];
 
-/** The major version of transformers.js with these files. */
+/** The major version of transformers.js that contains the files in `packages`. */
 const knownVersion = '4';
 
 const command = `npm install @huggingface/transformers@${knownVersion}`;
@@ -50,11 +50,11 @@ const command = `npm install @huggingface/transformers@${knownVersion}`;
 export interface RuntimeFile {
   readonly name: string;
   readonly path: string;
-  /** The device that needs the file. Absent: all devices. */
+  /** The device that needs the file. Absent if all devices need it. */
   readonly device?: PageDevice;
 }
 
-/** The modules of a page, by the names in the library's imports. */
+/** The modules of a page, by the names in the library's import statements. */
 export const importMap = {
   'onnxruntime-common': './onnxruntime.js',
   'onnxruntime-web/webgpu': './onnxruntime.js',
@@ -62,7 +62,7 @@ export const importMap = {
 
 /**
  * Finds the installed transformers.js and ONNX Runtime for the given devices, in the same way as a program in
- * the given directory would find them.
+ * `directory` would find them.
  *
  * @returns the files to copy, and the version of each package
  * @throws ConfigurationError MTL_PAGE_RUNTIME if a package is not installed, or has an unsupported version
@@ -106,15 +106,15 @@ const notInstalled = (problem: string): ConfigurationError =>
   });
 
 /**
- * Returns the folder of a package that programs in a directory would import; undefined if the package is not
- * installed.
+ * Returns the folder of the package that programs in `directory` would import; undefined if the package is
+ * not installed.
  */
 function findPackage(name: string, directory: string): string | undefined {
   const places = createRequire(join(directory, 'index.js')).resolve.paths(name) ?? [];
   return places.map((place) => join(place, name)).find((folder) => existsSync(join(folder, 'package.json')));
 }
 
-/** Returns a text that names the packages whose files a page contains, with the licence of each package. */
+/** Returns a string that names the packages whose files a page contains, with the licence of each package. */
 export function describeLicenses(versions: Readonly<Record<string, string>>): string {
   const named = packages.map(({ name, license }) => `${name} ${versions[name]}: ${license}`);
   return [

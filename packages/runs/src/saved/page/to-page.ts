@@ -14,7 +14,7 @@ import { describeLicenses, findRuntimeFiles, importMap, type PageDevice } from '
 interface ToPage {
   /** A new or empty directory. */
   readonly directory: string;
-  /** The dtype of the weights. Default: q8, the smallest that every browser computes fast. */
+  /** The dtype of the weights. Default: q8, the smallest dtype with which every browser computes fast. */
   readonly dtype?: OnnxDtype | undefined;
   readonly onNotice: (notice: string) => void;
 }
@@ -27,9 +27,9 @@ interface CheckpointToPageOptions extends ToPage {
 }
 
 interface HuggingFaceToPageOptions extends ToPage {
-  /** A directory of the transformers library with a GPT, or `org/name` on the Hub. */
+  /** A transformers directory with a GPT, or a model name on the Hub (`org/name`). */
   readonly loadHuggingFace: string;
-  /** Adapters of the model, in the format of PEFT, which are merged. Default: none. */
+  /** A directory with the model's adapters in PEFT's format, which are merged. Default: none. */
   readonly loadLora?: string | undefined;
 }
 
@@ -49,7 +49,7 @@ const checksOfHuggingFace: OptionChecks<HuggingFaceToPageOptions> = {
   loadLora: textOption,
 };
 
-/** The result of a conversion to a page. */
+/** The result of writing a page. */
 interface WrittenPage {
   readonly source: string;
   readonly dtype: OnnxDtype;
@@ -61,7 +61,7 @@ interface WrittenPage {
  * directory.
  *
  * @throws ConfigurationError MTL_OPTION, MTL_PAGE_RUNTIME, MTL_PAGE_MODEL for a BERT; CheckpointError
- *   MTL_PAGE_EXISTS, MTL_PAGE_IO; as `checkpointToOnnx`
+ *   MTL_PAGE_EXISTS, MTL_PAGE_IO; the errors of `checkpointToOnnx`
  */
 export async function checkpointToPage(options: CheckpointToPageOptions): Promise<WrittenPage> {
   checkOptions(options, { of: 'checkpointToPage', checks });
@@ -70,9 +70,9 @@ export async function checkpointToPage(options: CheckpointToPageOptions): Promis
 }
 
 /**
- * Writes a page that answers with a GPT of the transformers library: see `checkpointToPage`.
+ * Writes a web page that runs a GPT of the transformers library in the browser (see `checkpointToPage`).
  *
- * @throws as `checkpointToPage` and `huggingFaceToOnnx`
+ * @throws the errors of `checkpointToPage` and `huggingFaceToOnnx`
  */
 export async function huggingFaceToPage(options: HuggingFaceToPageOptions): Promise<WrittenPage> {
   checkOptions(options, { of: 'huggingFaceToPage', checks: checksOfHuggingFace });
@@ -84,8 +84,8 @@ export async function huggingFaceToPage(options: HuggingFaceToPageOptions): Prom
 type Runtime = ReturnType<typeof findRuntimeFiles>;
 
 /**
- * Returns the devices on which a page may compute. GPUs multiply floats: matrices in bytes would be read back
- * to the CPU for each layer.
+ * Returns the devices on which a page may compute. GPUs are used only for floats, because matrices of bytes
+ * would be read back to the CPU for each layer.
  */
 const listDevices = ({ dtype = 'q8' }: ToPage): readonly PageDevice[] =>
   dtype === 'fp32' || dtype === 'fp16' ? ['wasm', 'webgpu'] : ['wasm'];
@@ -135,7 +135,10 @@ interface DescribedPage {
   readonly maxPositions: number;
 }
 
-/** The page's own files; the model's name and the security policy are inserted into `index.html`. */
+/**
+ * The page's own files, apart from `index.html`, into which the model's name and the security policy are
+ * inserted.
+ */
 const ownFiles = ['page.css', 'page.js', 'device.js', 'onnxruntime.js'] as const;
 
 async function writePageFiles(directory: string, { runtime, ...page }: DescribedPage): Promise<void> {
@@ -163,8 +166,8 @@ async function writePageFiles(directory: string, { runtime, ...page }: Described
 }
 
 /**
- * Returns the content security policy of a page that loads nothing from elsewhere, and runs only the import
- * map as inline code.
+ * Returns a content security policy for a page that loads nothing from other sites, and whose only inline
+ * code is the import map.
  */
 function makePolicy(imports: string): string {
   const hash = createHash('sha256').update(imports).digest('base64');
@@ -183,7 +186,7 @@ function makePolicy(imports: string): string {
 const escapeHtml = (text: string): string =>
   text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 
-/** Returns the number of bytes that a page loads to compute on a device. */
+/** Returns the number of bytes that a page loads to compute on `device`. */
 async function sumRuntime({ files }: Runtime, device: PageDevice): Promise<number> {
   const needed = files.filter(
     ({ name, device: only = device }) => only === device && !name.startsWith('LICENSE'),

@@ -63,8 +63,8 @@ describe('exportedTokenizerFiles', () => {
 
 describe('exportedTokenizerNotice', () => {
   it.each([
-    // for this model_type, transformers 5.18 builds the components of its Qwen2Tokenizer, whatever
-    // tokenizer.json contains
+    // for this model_type, transformers 5.18 builds the components of its Qwen2Tokenizer, regardless of the
+    // contents of tokenizer.json
     ['qwen2', /may make other ids \(.*\), with the tokenizer in .*; load it with PreTrainedTokenizerFast/],
     ['llama', undefined],
     ['gpt2', undefined],

@@ -14,9 +14,9 @@ const probes = [
 /**
  * Compares the model's tokenizer with the tokenizer that transformers' AutoTokenizer loads from an exported
  * Hugging Face directory. For some values of `model_type`, transformers builds the components itself,
- * whatever tokenizer.json contains.
+ * regardless of the contents of tokenizer.json.
  *
- * @returns a notice if they differ; undefined if they match, or if the directory has no tokenizer
+ * @returns a notice if the tokenizers differ; undefined if they match, or if the directory has no tokenizer
  */
 export async function exportedTokenizerNotice(
   directory: string,
@@ -47,7 +47,7 @@ async function findDifference(directory: string, tokenizer: Tokenizer): Promise<
   }
 }
 
-/** Returns the ids of a text; undefined if a part of the text has no ids. */
+/** Returns the ids of `text`; undefined if a part of it has no ids. */
 function findIds(tokenizer: Tokenizer, text: string): readonly number[] | undefined {
   try {
     return Array.from(tokenizer.encode(text));

@@ -8,11 +8,11 @@ import { readJsonObject, readTextFile, tokensNextTo } from '@mtl/tokenizers/inte
 /**
  * Returns the tokenizer of a Hugging Face directory, given the paths of its files by name: tokenizer.json,
  * GPT-2's vocab.json and merges.txt, or BERT's vocab.txt with the letter case in tokenizer_config.json.
- * Returns undefined without any of these files.
+ * Returns undefined if the directory has none of these files.
  *
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a vocab.txt whose letter case is unknown; DataError
- *   MTL_DATA_TOKENIZER for files that cannot be read, and for added tokens that a vocabulary without a
- *   tokenizer.json lacks
+ *   MTL_DATA_TOKENIZER for files that cannot be read, and for added tokens that are missing in the vocabulary
+ *   of a directory without tokenizer.json
  */
 export function tokenizerOfHuggingFace(
   files: Readonly<Record<string, string>>,
@@ -42,8 +42,8 @@ export function tokenizerOfHuggingFace(
 }
 
 /**
- * Rejects a directory without tokenizer.json if other files list tokens that the vocabulary lacks, because
- * only the vocabulary would be read.
+ * Rejects a directory without tokenizer.json if its other files list tokens that are missing in the
+ * vocabulary, because only the vocabulary would be read.
  */
 function refuseOtherTokens(vocabulary: string, tokens: readonly string[]): void {
   const known = new Set(tokens);
@@ -67,12 +67,12 @@ function lowersCase(settings: string | undefined): boolean | undefined {
 }
 
 /**
- * Returns the tokenizer's files of a Hugging Face directory, by their names: paths of existing files, or
- * contents of new files for a built-in tokenizer. A missing tokenizer_config.json is added. If these files
- * were missing, the transformers library would silently make a tokenizer with a single token. The result is
- * empty for `NullTokenizer`, which has no text.
+ * Returns the tokenizer files for a Hugging Face directory, by their names: paths of existing files, or
+ * contents of new files for a built-in tokenizer. A missing tokenizer_config.json is added. Without these
+ * files, the transformers library would silently make a tokenizer with a single token. The result is empty
+ * for `NullTokenizer`, which has no text.
  *
- * @throws DataError MTL_DATA_TOKENIZER when its files cannot be used
+ * @throws DataError MTL_DATA_TOKENIZER if the tokenizer's files cannot be used
  */
 export async function exportedTokenizerFiles(
   options: TokenizerOptions | undefined,

@@ -29,7 +29,7 @@ describe('tokenizerOfHuggingFace', () => {
   });
 
   let folders = 0;
-  /** Writes the files to a new folder, and returns the tokenizer of this folder. */
+  /** Writes the files to a new folder, and returns the folder's tokenizer. */
   const makeTokenizer = (contents: Readonly<Record<string, unknown>>) => {
     const folder = join(directory, String(++folders));
     mkdirSync(folder);

@@ -15,7 +15,7 @@ const configuration = configure(
 const platform = formatPlatform(matmulPlatform('cpu'));
 const choices = { 'float32,float32,1,3,5,7,nn': 'blocks' };
 
-/** Begins a run without --time-matmuls, from a checkpoint with these choices. */
+/** Begins a run without --time-matmuls from a checkpoint with the given matmul choices. */
 async function resume(matmuls: RecordedMatmuls | undefined) {
   const messages: string[] = [];
   const state = { configuration: matmuls === undefined ? {} : { matmuls } };

@@ -18,24 +18,29 @@ import { formatPlatform, type MatmulPlatform, matmulPlatform } from './matmul-pl
 export interface TimeMatmulsOptions {
   readonly model: TransformerConfiguration;
   readonly processes: TrainingProcesses;
-  /** The planner, which finds the matmuls of the run. */
+  /** The planner, which finds the run's matmuls. */
   readonly planning: RunPlanning | undefined;
-  /** Existing choices, which are not timed again. They override the choices in the file. Default: none. */
+  /**
+   * Algorithms that are already chosen, for matmuls that are not timed again. They override the choices in
+   * the file. Default: none.
+   */
   readonly known?: MatmulChoices;
   readonly onMessage: (text: string) => void;
-  /** The environment, which may name the cache directory. */
+  /** The environment variables, which may name the cache directory. */
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
 /**
- * With --time-matmuls, makes all ranks use the same algorithms for the matmuls of the run. The first rank
+ * With --time-matmuls, makes all ranks use the same algorithms for the run's matmuls. The first rank
  * finds the matmuls of every kind of rank in a dry run, and times the matmuls that have no choice in the
- * file. All ranks must call it. On device `cuda`, the call must come before the run allocates memory or
- * records graphs, so that the first rank can use the whole GPU. On device `cpu`, the number of threads must
+ * file. All ranks must call this function. On device `cuda`, the call must come before the run allocates
+ * memory
+ * or records graphs, so that the first rank can use the whole GPU. On device `cpu`, the number of threads
+ * must
  * be set before the call. The memory for timing is released afterwards.
  *
- * @throws ConfigurationError `MTL_MATMUL_CHOICES` for ranks on several platforms, and as `MatmulChoiceFile`;
- *   KernelError as `timeMatmuls`
+ * @throws ConfigurationError `MTL_MATMUL_CHOICES` for ranks on several platforms; the errors of
+ *   `MatmulChoiceFile` and `timeMatmuls`
  */
 export async function timeMatmulsOfRun(
   configuration: PretrainingConfiguration,
@@ -52,7 +57,7 @@ export async function timeMatmulsOfRun(
   useMatmulChoices(processes.agree(chosen), { device });
 }
 
-/** Returns the device of a run that trains. A dry run has device `meta` instead. */
+/** Returns the device on which a run trains. The device of a dry run is `meta`. */
 const choosingDevice = ({ parallel }: PretrainingConfiguration): ChoosingDevice =>
   parallel.device === 'cuda' ? 'cuda' : 'cpu';
 
@@ -95,12 +100,12 @@ async function choose(
 
 /**
  * Makes matmuls use the choices of the resumed checkpoint, so that results repeat. On device `cpu`, also
- * times the matmuls of a run with --time-matmuls. All ranks must call it after their threads are set and
- * before their first step. If the checkpoint is from another platform, a message reports that its choices are
- * not used.
+ * times the matmuls of a run with --time-matmuls. All ranks must call this function after their threads are
+ * set and before their first step. If the checkpoint is from a different platform, a message reports that its
+ * choices are not used.
  *
  * @returns the choices in use, for run.json and checkpoints; undefined for a run without choices
- * @throws errors of `timeMatmulsOfRun`
+ * @throws the errors of `timeMatmulsOfRun`
  */
 export async function chooseMatmuls(
   configuration: PretrainingConfiguration,

@@ -57,7 +57,7 @@ describe('the file of choices of matmuls', () => {
   it('keeps the first choice for a problem, and tells it to who has made another', () => {
     makeChoiceFile().add({ '1,2,3': 'aa' });
     expect(makeChoiceFile().add({ '1,2,3': 'other', '4,5,6': 'bb' })).toEqual(choices);
-    // another process adds a choice after this process has seen that no file exists
+    // a second process adds a choice after this process has seen that no file exists
     const path = makeChoiceFile({ GPU: 'another' }).path;
     makeChoiceFile({ GPU: 'another' }).add({ '1,2,3': 'later' });
     const later = readFileSync(path, 'utf8');

@@ -10,16 +10,16 @@ interface Line {
   readonly problem: string;
   readonly algorithm: string;
   /**
-   * Checksum of the platform, the problem and the algorithm. It detects a damaged line, and a line of another
-   * platform.
+   * The checksum of the platform, the problem and the algorithm. It detects a damaged line, and a line for a
+   * different platform.
    */
   readonly check: string;
 }
 
 /**
- * The chosen algorithms for matmuls on one platform, in a file of the user's cache directory. Each line is a
+ * The chosen algorithms for matmuls on one platform, in a file in the user's cache directory. Each line is a
  * choice. Lines are only appended, and the first line for a problem counts. Simultaneous processes agree
- * without a lock by reading the file after appending.
+ * without a lock, because they read the file after appending.
  */
 export class MatmulChoiceFile {
   readonly path: string;
@@ -40,10 +40,10 @@ export class MatmulChoiceFile {
   }
 
   /**
-   * Returns the choices that the file now contains; an empty list if the file does not exist.
+   * Returns the choices that the file now contains. They are empty if the file does not exist.
    *
    * @throws ConfigurationError `MTL_MATMUL_CHOICES` for a file that cannot be read, is damaged or belongs to
-   *   another platform
+   *   a different platform
    */
   read(): MatmulChoices {
     const choices: Record<string, string> = {};
@@ -61,10 +61,11 @@ export class MatmulChoiceFile {
   }
 
   /**
-   * Adds those choices whose problems are not in the file. Returns all choices in the file. For problems that
-   * were already in the file, they may differ from the given choices.
+   * Adds the given choices for problems that are not in the file. Returns all choices in the file. For
+   * problems that were already in the file, they may differ from the given choices.
    *
-   * @throws ConfigurationError `MTL_MATMUL_CHOICES` as `read`, and for a file that cannot be written
+   * @throws ConfigurationError `MTL_MATMUL_CHOICES` with the errors of `read`, and for a file that cannot be
+   * written
    */
   add(choices: MatmulChoices): MatmulChoices {
     const before = this.read();
@@ -74,7 +75,7 @@ export class MatmulChoiceFile {
     if (lines.length === 0) return before;
     try {
       mkdirSync(dirname(this.path), { recursive: true });
-      // a single write does not mix with writes of other processes
+      // a single write cannot be interleaved with writes of other processes
       appendFileSync(this.path, lines.map((line) => `${JSON.stringify(line)}\n`).join(''), { flush: true });
     } catch (error) {
       throw new ConfigurationError('MTL_MATMUL_CHOICES', `choices of matmuls: ${(error as Error).message}`, {
@@ -111,7 +112,7 @@ export class MatmulChoiceFile {
 
 const digest = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex');
 
-/** Returns the choice in a line; undefined for an invalid line. */
+/** Returns the choice in a line of the file; undefined for an invalid line. */
 function parsed(text: string): Line | undefined {
   try {
     const { problem, algorithm, check } = JSON.parse(text) as Partial<Line>;

@@ -5,11 +5,11 @@ import { cudaStreams, openCuda } from '@mtl/kernels/internal';
 import type { ChoosingDevice } from '@mtl/kernels/matmul-choices';
 import { libraryVersion } from '../../library-version.js';
 
-/** The platform, which determines the algorithms of matmuls and their times. */
+/** The platform on which matmuls run. It determines which algorithms exist and how much time they take. */
 export interface MatmulPlatform {
   readonly device: ChoosingDevice;
   /**
-   * The properties by name. Algorithms timed on one platform are used only on platforms with equal
+   * The platform's properties by name. Algorithms timed on one platform are used only on platforms with equal
    * properties.
    */
   readonly properties: Readonly<Record<string, string | number>>;
@@ -27,7 +27,10 @@ export const formatPlatform = ({ properties }: MatmulPlatform): string =>
     .map(([name, value]) => `${name} ${value}`)
     .join(', ');
 
-/** Our kernels change with the version of @mtl, and a thread more changes which code is the fastest. */
+/**
+ * Returns the properties of a CPU platform. They include this library's version, because its kernels change
+ * between versions, and the number of threads, because a further thread may change which code is the fastest.
+ */
 function cpuProperties(): MatmulPlatform['properties'] {
   const { instructionSet, onednnVersion, numThreads } = hostInformation();
   return {

@@ -86,8 +86,8 @@ describe('questions, worded by the definitions of lm-evaluation-harness', () => 
 it('compares sums, and sums by characters; the first of equals counts', () => {
   const question = { contexts: ['', ''], continuations: ['', ''], lengths: [2, 8], gold: 1 };
   const scores = Float64Array.from([-2, -4, -4, -4, -9, -5]);
-  // by the sums, the three questions are answered wrong, wrong because of a tie, and right; by the sums per
-  // character, all are answered right
+  // by the sums, the model answers the first question wrong, the second wrong because of a tie, and the third
+  // right; by the sums per character, it answers all questions right
   expect(accuracies([question, question, question], scores)).toEqual({ acc: 1 / 3, acc_norm: 1 });
   expect(accuracies([{ ...question, lengths: undefined }], scores)).toEqual({ acc: 0 });
 });

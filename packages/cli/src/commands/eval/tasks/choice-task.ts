@@ -14,8 +14,9 @@ const isRow = (value: unknown): value is Row =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /**
- * Convert rows of HellaSwag, ARC, PIQA and WinoGrande to questions, with the wording of EleutherAI's
- * lm-evaluation-harness (its tasks hellaswag, arc_easy, arc_challenge, piqa and winogrande, zero-shot).
+ * Functions that convert rows of HellaSwag, ARC, PIQA and WinoGrande to questions, with the wording of
+ * EleutherAI's lm-evaluation-harness (its tasks hellaswag, arc_easy, arc_challenge, piqa and winogrande,
+ * zero-shot).
  */
 export const choiceRows: Readonly<Record<string, (row: Row) => ChoiceQuestion>> = {
   hellaswag: (row) => {
@@ -84,7 +85,9 @@ function index(value: unknown, key: string): number {
   throw new UnusableRowError(`has no number under "${key}"`);
 }
 
-/** Capitalizes as Python's `capitalize` does: the first letter in upper case, all others in lower case. */
+/**
+ * Capitalizes as Python's `capitalize` does: the first letter in upper case, all other letters in lower case.
+ */
 const capitalized = (words: string): string => words.slice(0, 1).toUpperCase() + words.slice(1).toLowerCase();
 
 /** Removes WikiHow's markup from a text. */
@@ -95,7 +98,7 @@ const cleaned = (words: string): string =>
     .replaceAll(/\[.*?\]/g, '')
     .replaceAll('  ', ' ');
 
-/** A question with several answers, as texts for a model to score. */
+/** A question with several answers, as strings for a model to score. */
 interface ChoiceQuestion {
   /**
    * The text before each answer. Usually this text is the same for all answers. In some tasks, each answer
@@ -105,7 +108,7 @@ interface ChoiceQuestion {
   /** The text to score after each context. */
   readonly continuations: readonly string[];
   /**
-   * The number of characters of each answer, by which `acc_norm` divides; undefined for tasks without
+   * How many characters each answer has; `acc_norm` divides by these counts. Undefined for tasks without
    * `acc_norm`.
    */
   readonly lengths: readonly number[] | undefined;
@@ -130,7 +133,7 @@ function makeQuestion(context: string, answers: readonly string[], gold: number)
 /**
  * The tasks `hellaswag`, `arc-easy`, `arc-challenge`, `piqa` and `winogrande`: the accuracy of choosing the
  * right answer as the most probable continuation. `acc` compares the sums of log-probabilities of the
- * answers' tokens. `acc_norm` compares these sums divided by the answers' numbers of characters, as in
+ * answers' tokens. `acc_norm` compares these sums divided by the number of characters in each answer, as in
  * EleutherAI's lm-evaluation-harness.
  */
 export const choiceTasks: readonly EvaluationTask[] = Object.keys(choiceRows).map((name) => ({
@@ -170,7 +173,9 @@ export async function scoredQuestions(
 interface ChoiceScores {
   /** The fraction of questions for which the right answer has the highest log-probability. */
   readonly acc: number;
-  /** The same fraction with log-probabilities divided by the number of characters. */
+  /**
+   * The same fraction, but with each answer's log-probability divided by the answer's number of characters.
+   */
   readonly acc_norm?: number;
 }
 
@@ -209,7 +214,7 @@ function readQuestions(path: string, task: string): readonly ChoiceQuestion[] {
   throw new DataError('MTL_EVALUATION_DATA', `${path} holds no question`);
 }
 
-/** Returns the labels of PIQA, which are in a separate file: valid-labels.lst for valid.jsonl. */
+/** Returns the labels of PIQA from a separate file, such as valid-labels.lst for valid.jsonl. */
 function labelsNextTo(path: string, numQuestions: number): readonly string[] | undefined {
   const file = path.replace(/\.jsonl$/, '-labels.lst');
   if (file === path || !existsSync(file)) return undefined;

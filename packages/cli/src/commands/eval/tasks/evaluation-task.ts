@@ -4,7 +4,7 @@ import type { LoadedGpt } from '@mtl/runs';
 export interface EvaluationWindows {
   /** Number of tokens in a window. */
   readonly sequenceLength: number;
-  /** Number of tokens from the start of a window to the start of the next window. */
+  /** The distance from the start of a window to the start of the next window, in tokens. */
   readonly stride: number;
 }
 
@@ -28,6 +28,10 @@ export interface EvaluationTask {
   readonly name: string;
   /** The default stride, in tokens; undefined for a task without windows. */
   readonly defaultStride: number | undefined;
-  /** Runs the task. @throws DataError MTL_EVALUATION_DATA if the file has another format than the task */
+  /**
+   * Runs the task.
+   *
+   * @throws DataError MTL_EVALUATION_DATA if the file does not have the task's format
+   */
   run(options: TaskOptions): Promise<TaskResult>;
 }

@@ -21,7 +21,7 @@ it.each([
   ['= = x = = = y = = = =', '== x === y ===='],
   ['46 \u00b0 north', '46\u00b0north'],
   [' \n a N b \n', '\na 1 b\n'],
-  // no rule of Megatron-LM may change this text, because its rule for this case never applies
+  // Megatron-LM does not change this text, because its rule for this case never applies
   ["in ' 98", "in ' 98"],
 ])('%j becomes %j', (text, expected) => {
   expect(detokenizeWikitext(text)).toBe(expected);

@@ -7,26 +7,27 @@ import { formatTable } from '../../../terminal/report-text.js';
 import { encodeText } from '../encode-text.js';
 import type { EvaluationTask } from './evaluation-task.js';
 
-/**
- * The perplexity of a WikiText file per word, which is comparable between models with different tokenizers.
- */
+/** The perplexity per word of a WikiText file. It is comparable between models with different tokenizers. */
 export interface WikitextResult {
-  /** Number of words of the original file, as separated by spaces (the number that Megatron-LM uses). */
+  /** How many words the original file has, as separated by spaces. Megatron-LM uses the same count. */
   readonly numOriginalTokens: number;
   /**
-   * The number of predicted tokens of the detokenized text, which excludes the first token, or the BOS before
-   * it.
+   * How many tokens of the detokenized text were predicted. The first token is not predicted and not counted;
+   * if there is a BOS, it is the first token.
    */
   readonly numScored: number;
   readonly negativeLogLikelihood: number;
   /** exp(negativeLogLikelihood / numOriginalTokens): Shoeybi et al. 2019, section 5.3. */
   readonly perplexity: number;
   /**
-   * The perplexity as Megatron-LM computes it: divided by one word less, because the first token is given,
-   * and limited to exp(20).
+   * The perplexity as Megatron-LM computes it: the negative log-likelihood is divided by the number of words
+   * minus one, because the first token is given, and the result is limited to exp(20).
    */
   readonly adjustedPerplexity: number;
-  /** exp(negativeLogLikelihood / numScored): the perplexity per token, not comparable between tokenizers. */
+  /**
+   * `exp(negativeLogLikelihood / numScored)`: the perplexity per token, which is not comparable between
+   * tokenizers.
+   */
   readonly tokenPerplexity: number;
 }
 
@@ -65,7 +66,7 @@ function readWikitext(path: string, loaded: LoadedGpt): { numOriginalTokens: num
   const original = readText(path);
   const numOriginalTokens = original.trim().split(' ').length;
   const tokens = Int32Array.from(encodeText(requiredTokenizer(loaded), detokenizeWikitext(original)));
-  // needs two words, because `adjustedPerplexity` divides by the number of words less one
+  // two words are needed, because `adjustedPerplexity` divides by the number of words minus one
   if (numOriginalTokens >= 2 && tokens.length >= 2) return { numOriginalTokens, tokens };
   throw new DataError('MTL_EVALUATION_DATA', `${path} has hardly a word`, {
     expected: 'a WikiText file, such as wiki.test.tokens of WikiText-103',

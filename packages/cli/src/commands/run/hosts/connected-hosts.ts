@@ -16,16 +16,16 @@ import { type JobHosts, type Judge, type RankFailure, serveStore } from './job-h
  * wait ends when the value arrives, or when a launcher is lost.
  */
 const noLimitMs = 1e11;
-/** The maximum time, in milliseconds, for which an attempt to find host 0 blocks this process. */
+/** How long an attempt to find host 0 blocks this process, at most, in milliseconds. */
 const lookMs = 1_000;
 /**
- * The maximum time, in milliseconds, that host 0 waits at the end until the other hosts have read its last
+ * How long host 0 waits at the end, at most, in milliseconds, until the other hosts have read its last
  * message.
  */
 const leaveLimitMs = 5_000;
 const member = 'the launcher of host';
 
-/** The settings of a job that must be the same on all hosts. */
+/** The job settings that must be the same on all hosts. */
 interface Terms {
   readonly nprocPerNode: number;
   readonly maxRestarts: number;
@@ -54,7 +54,7 @@ export class ConnectedHosts implements JobHosts {
   readonly #job: NativeJob;
   readonly #store: NativeStore;
   readonly #server: StoreServer | undefined;
-  /** Unfinished waits in other threads. All must end before the job is closed. */
+  /** Unfinished waits in other threads. All waits must end before the job is closed. */
   readonly #waits = new Set<Promise<unknown>>();
 
   private constructor(
@@ -204,7 +204,7 @@ export class ConnectedHosts implements JobHosts {
     return { code: 'MTL_TIMEOUT', message, exitCode: 1 };
   }
 
-  /** Returns the hosts that have not joined yet, with their ranks. */
+  /** Returns the hosts that have not joined yet, and the ranks of each host. */
   #absent({ nprocPerNode }: Terms): string[] {
     return Array.from({ length: this.#numNodes }, (_, host) => host)
       .filter((host) => this.#store.find(`host/${host}`) === undefined)
@@ -227,16 +227,14 @@ export class ConnectedHosts implements JobHosts {
   }
 }
 
-/**
- * Prints the hosts for which this host waits to standard error, after a few seconds and then every minute.
- */
+/** Prints to standard error for which hosts this host waits, after a few seconds and then every minute. */
 class WaitNotices {
   readonly #host: number;
   readonly #absent: () => string;
   readonly #started = performance.now();
   #timer: NodeJS.Timeout;
 
-  /** @param absent returns the hosts that have not joined as text; empty if all have joined */
+  /** @param absent returns the hosts that have not joined, as a string; empty if all have joined */
   constructor(host: number, absent: () => string) {
     this.#host = host;
     this.#absent = absent;

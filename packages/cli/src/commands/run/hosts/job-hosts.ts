@@ -37,7 +37,7 @@ export interface JobHosts {
   close(): Promise<void>;
 }
 
-/** The hosts of a job that runs on a single host. Its launcher decides alone. */
+/** The hosts of a job that runs on a single host. The launcher of this host decides alone. */
 export class SingleHost implements JobHosts {
   #tell: (failure: RankFailure) => void = () => {};
 

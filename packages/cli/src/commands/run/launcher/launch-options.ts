@@ -7,16 +7,16 @@ export interface LaunchOptions {
   /** The port of host 0's store; 0 selects any free port (only on one host). */
   readonly masterPort: number;
   readonly maxRestarts: number;
-  /** The time, in milliseconds, after which a rank without heartbeats counts as lost. */
+  /** How long a rank may be without heartbeats, in milliseconds, before it counts as lost. */
   readonly heartbeatLimitMs: number;
-  /** The maximum time, in milliseconds, that hosts and ranks wait for each other at the start. */
+  /** How long hosts and ranks wait for each other at the start, at most, in milliseconds. */
   readonly joinTimeoutMs: number;
-  /** The time, in milliseconds, from SIGTERM to SIGKILL. Ranks can end properly in this time. */
+  /** How long ranks have to end properly after SIGTERM, in milliseconds, before they get SIGKILL. */
   readonly gracePeriodMs: number;
   readonly secret: string;
-  /** The unique name of the job, which restarts do not change. */
+  /** The job's unique name, which restarts do not change. */
   readonly jobId: string;
-  /** The start of the job in milliseconds since 1970, which restarts do not change. */
+  /** When the job started, in milliseconds since 1970. Restarts do not change this value. */
   readonly startedMs: number;
   /** The path of the program's script. */
   readonly script: string;

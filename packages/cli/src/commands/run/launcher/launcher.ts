@@ -28,7 +28,7 @@ export class Launcher {
   #ranks: readonly RankProcess[] = [];
   #numSignals = 0;
   #hasReader = true;
-  /** Ends waits for other hosts before the ranks have started. */
+  /** Interrupts the launcher while it waits for other hosts, before the ranks have started. */
   readonly #interruption = new AbortController();
 
   constructor(options: LaunchOptions) {
@@ -38,9 +38,9 @@ export class Launcher {
   /**
    * Runs the job until the program ends.
    *
-   * @throws CommunicationError MTL_RANK_FAILED with the first failure, when no restart remains or would help;
-   *   ConfigurationError with the code that ranks reported for wrong input; MTL_HOST_LOST when another host
-   *   is lost; MTL_TIMEOUT when a host did not join
+   * @throws CommunicationError MTL_RANK_FAILED with the first failure, if no restart remains or would help;
+   *   ConfigurationError with the code that ranks reported for wrong input; MTL_HOST_LOST if another host is
+   *   lost; MTL_TIMEOUT if a host did not join
    */
   async run(): Promise<void> {
     const forward = (signal: NodeJS.Signals): void => this.#onSignal(signal);
@@ -92,7 +92,7 @@ export class Launcher {
             inheritsOutput: showsProgress && localRank === 0,
           }),
       );
-      // handles a signal that arrived before the ranks were started
+      // a signal may have arrived before the ranks were started
       if (this.#numSignals > 0) for (const rank of this.#ranks) rank.kill();
       const errors = new RankErrors((lines) => void (this.#hasReader && process.stderr.write(lines)));
       const report = await this.#watch(hosts, { attempt, server, errors });
@@ -152,7 +152,8 @@ export class Launcher {
       (failure) => {
         // a silent rank counts as failed, although its process has not ended and may never end
         if (isOurs(failure.rank)) firstToFail ??= failure.rank;
-        // if a rank did not join, the ranks that wait for this rank end with an error that names it
+        // if a rank did not join, the ranks that wait for this rank end with an error that names the missing
+        // rank
         server?.abort(failure);
         ending.begin();
       },
@@ -215,7 +216,7 @@ function silentRank(server: StoreServer | undefined): RankFailure | undefined {
 }
 
 /**
- * Returns the error of a job that lost another host. The lost host has no launcher any more, so its ranks
+ * Returns the error for a job that lost a host. No launcher runs on the lost host any more, so its ranks
  * cannot be restarted.
  */
 function lostHost(error: unknown): unknown {
@@ -236,7 +237,11 @@ export interface LaunchOnThisHostOptions {
   readonly args: readonly string[];
 }
 
-/** Runs a program as several ranks on this host, until the program ends. @throws errors of `Launcher.run` */
+/**
+ * Runs a program as several ranks on this host, until the program ends.
+ *
+ * @throws the errors of `Launcher.run`
+ */
 export async function launchOnThisHost({
   numProcesses,
   script,

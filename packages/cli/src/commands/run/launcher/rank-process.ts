@@ -6,17 +6,17 @@ import { FinalError, LinePrefixer } from '../reports/rank-output.js';
 import type { LaunchOptions } from './launch-options.js';
 import { listLoaders } from './resolve-program.js';
 
-/** The exit of a rank, with its last output. */
+/** How a rank ended, and its last output. */
 export interface RankExit {
   readonly rank: number;
   readonly status: number | null;
   readonly signal: NodeJS.Signals | null;
   /**
-   * The first line of the rank's last coded error. Without a coded error, the rank's last line on standard
-   * error, which may be empty.
+   * The first line of the rank's last coded error. Without a coded error, it is the rank's last line on
+   * standard error, which may be empty.
    */
   readonly lastMessage: string;
-  /** The coded error that ended the rank, if it has not been printed yet. Otherwise empty. */
+  /** The coded error that ended the rank, if it has not been printed yet; otherwise empty. */
   readonly error: string;
   /** True if this launcher sent a signal to the rank. */
   readonly wasSignalled: boolean;
@@ -36,8 +36,8 @@ export interface RankProcessOptions {
 }
 
 /**
- * The time in milliseconds to wait for output after a process has ended, because a child of the process may
- * still hold the pipe.
+ * How long to wait for output after a process has ended, in milliseconds. A child of the process may still
+ * hold the pipe open.
  */
 const outputLimitMs = 1_000;
 
@@ -90,7 +90,7 @@ export class RankProcess {
 
   /**
    * Returns true if a signal such as SIGSTOP, or a debugger, has stopped the process. A stopped process does
-   * nothing until another signal continues it.
+   * nothing until it receives a signal to continue.
    */
   isStopped(): boolean {
     try {
@@ -183,8 +183,8 @@ function makeVariables(
 }
 
 /**
- * The time, in milliseconds, that ranks have to detect and report the failure of another rank. Ranks on one
- * host need at most a second.
+ * How long ranks have to detect and report the failure of another rank, in milliseconds. Ranks on one host
+ * need at most a second.
  */
 const ownWordsMs = 1_000;
 
@@ -222,7 +222,7 @@ export class RankShutdown {
 
   #terminate(): void {
     for (const rank of this.#ranks()) {
-      // killed at once, because a stopped process would never handle SIGTERM
+      // killed immediately, because a stopped process would never handle SIGTERM
       if (rank.isStopped()) rank.kill();
       else rank.signal('SIGTERM');
     }

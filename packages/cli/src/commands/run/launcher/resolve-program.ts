@@ -63,7 +63,10 @@ export function listLoaders(script: string): string[] {
   );
 }
 
-/** Returns a remedy for a training program that is not on the PATH: another command that starts it. */
+/**
+ * Returns a remedy for a training program that is not on the PATH: a different command that starts the
+ * program.
+ */
 function chooseRemedy(program: string): { readonly remedy?: string } {
   const model = /^(gpt|bert)-train$/.exec(program)?.[1];
   if (model === undefined) return {};
@@ -72,11 +75,11 @@ function chooseRemedy(program: string): { readonly remedy?: string } {
   };
 }
 
-/** The commands of this package that correspond to scripts of Megatron-LM. */
+/** The commands of this package that correspond to Megatron-LM's scripts. */
 const namesOfScripts: readonly (readonly [script: RegExp, words: string])[] = [
   [/^pretrain_(gpt|llama|mistral|qwen)/, 'mtl run --nproc-per-node N gpt -- FLAGS'],
   [/^pretrain_bert/, 'mtl run --nproc-per-node N bert -- FLAGS'],
-  // scripts of tasks, and tasks/main.py, of Megatron-LM
+  // Megatron-LM's scripts for tasks, and its tasks/main.py
   [
     /^(main|run_)?(glue|race|squad|mnli|qqp)|^main\.py/,
     'mtl run --nproc-per-node N mtl -- finetune --task NAME FLAGS',

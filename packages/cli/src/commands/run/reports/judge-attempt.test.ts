@@ -99,7 +99,7 @@ describe('judgeAttempt', () => {
       });
     }
     expect(judge(reports, { attempt: 1 }).message).toBe(`rank 3 ended with exit code 1: ${found}`);
-    // other failures of a save are a reason for another attempt
+    // save failures with a different cause, such as a full disk, lead to a new attempt
     const full = ended(3, { status: 1, lastMessage: 'error[MTL_CHECKPOINT_DISK_FULL]: full' });
     expect(judge([report([peer(0), full], 0)])).toMatchObject({
       next: 'restart',
@@ -193,7 +193,7 @@ describe('the remedy of a rank that failed', () => {
     ['--save a', { isRepeated: true }],
     // wrong input without a coded error
     ['--save a', { exitCode: 2 }],
-    // a command that is not a training run
+    // the command is not a training run
     ['mtl -- generate --load a', {}],
   ] as const)('does not advise a restart that does not help: %s %j', (words, change) => {
     expect(readRemedy(words, change)).toBe(read);

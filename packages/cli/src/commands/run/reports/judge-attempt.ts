@@ -2,31 +2,31 @@ import { flagsOfStart } from '@mtl/configuration/saved';
 import { CommunicationError, ConfigurationError, type MtlError } from '@mtl/errors';
 import type { RankExit } from '../launcher/rank-process.js';
 
-/** The result of an attempt of the job on one host, after all its processes have ended. */
+/** The result of an attempt on one host, after all processes of the host have ended. */
 export interface HostReport {
-  /** The first rank that failed without a signal of the launcher; undefined if there is no such rank. */
+  /** The first rank that failed without a signal from the launcher; undefined if there is no such rank. */
   readonly firstToFail: number | undefined;
   readonly ends: readonly RankExit[];
   /** True if this launcher received a signal, which ends the job. */
   readonly wasSignalled: boolean;
 }
 
-/** The largest number of characters that are kept of a rank's last error. */
+/** The maximum number of characters that are kept from a rank's last error. */
 const maximumMessageLength = 400;
 /**
- * The total number of characters for errors of all ranks of a host, and the number that each rank may always
- * use.
+ * How many characters the errors of all ranks of a host may have together, and how many characters each rank
+ * may always use.
  */
 const maximumErrorsLength = 100_000;
 const leastErrorLength = 500;
 
-/** Shortens a report so that it fits into a value of the store, also with many ranks on a host. */
+/** Shortens a report so that it fits into a value of the store, even if the host has many ranks. */
 export function shortenReport(report: HostReport): HostReport {
   const maximumErrorLength = Math.max(leastErrorLength, maximumErrorsLength / report.ends.length);
   const ends = report.ends.map((end) => ({
     ...end,
     lastMessage: end.status === 0 ? '' : end.lastMessage.slice(0, maximumMessageLength),
-    // keeps the error either completely or not at all
+    // an error is kept either completely or not at all
     error: end.status === wrongInputStatus && end.error.length <= maximumErrorLength ? end.error : '',
   }));
   return { ...report, ends };
@@ -35,7 +35,9 @@ export function shortenReport(report: HostReport): HostReport {
 /** The exit status of a program with wrong input. A restart would not help. */
 export const wrongInputStatus = 2;
 
-/** Matches errors of @mtl/comm, and of a save by all ranks, that report a failure of another rank. */
+/**
+ * Matches errors that report another rank's failure. They come from @mtl/comm, or from a save by all ranks.
+ */
 const blamesAnother =
   /^error\[MTL_(RANK_DIED|RANK_LEFT|HEARTBEAT|TIMEOUT|ABORTED|STORE_LOST|WATCHDOG|CHECKPOINT_PEER)\]/;
 /**
@@ -55,7 +57,7 @@ export function formatRankExit({ rank, status, signal, lastMessage }: RankExit):
   return `rank ${rank} ended with ${how}${lastMessage === '' ? '' : `: ${lastMessage}`}`;
 }
 
-/** Wrong input of the program, as reported by ranks. */
+/** An error about wrong input to the program, as reported by ranks. */
 interface WrongInput {
   /** The error as the ranks printed it. */
   readonly error: string;
@@ -83,7 +85,7 @@ interface JudgedAttempt {
   readonly firstHost: number | undefined;
   /** The failure that ranks reported to the store. */
   readonly reported: MtlError | undefined;
-  /** The number of restarts of the job so far. */
+  /** How often the job has been restarted so far. */
   readonly attempt: number;
   readonly maxRestarts: number;
 }
@@ -96,7 +98,7 @@ function repeatsItself({ lastMessage }: RankExit): boolean {
   return /^error\[MTL_(NOT_FINITE|LOSS_SPIKE|NO_UPDATE)\]/.test(lastMessage);
 }
 
-/** Decides if the job has ended, restarts, or has failed, and which rank caused the failure. */
+/** Decides whether the job has ended, restarts or has failed, and which rank caused the failure. */
 export function judgeAttempt(judged: JudgedAttempt): Verdict {
   const { reports, firstHost = 0, attempt, maxRestarts } = judged;
   const failed = reports.flatMap(({ firstToFail }) => (firstToFail === undefined ? [] : [firstToFail]));
@@ -130,10 +132,10 @@ function findWrongInput({ error }: RankExit, ends: readonly RankExit[]): WrongIn
 }
 
 /**
- * Returns the rank that caused the failure. In this order, the result is a rank with wrong input, a rank with
- * values that are not finite, or the rank that other ranks name in their errors. If no rank is named, or if
- * the named rank itself names another rank, the result is a rank that failed without a signal, or else the
- * first rank.
+ * Returns the rank that caused the failure. In order of preference, this is a rank with wrong input, a rank
+ * with values that are not finite, or the rank that other ranks name in their errors. If no rank is named, or
+ * if the named rank itself names a different rank, the result is a rank that failed without a signal, or else
+ * the first rank.
  */
 function blamed(
   ends: readonly RankExit[],
@@ -164,7 +166,7 @@ function writeMessage(end: RankExit, reported: MtlError | undefined): string {
  * Returns the error with which a job ends: the failed rank and its failure, or the wrong input exactly as the
  * ranks reported it.
  *
- * @param attempt the number of restarts of the job
+ * @param attempt how often the job has been restarted
  * @param args the program's arguments
  */
 export function jobFailure(verdict: Verdict, attempt: number, args: readonly string[] = []): MtlError {
@@ -211,8 +213,8 @@ function chooseRemedy(
 }
 
 /**
- * Returns the change to the command that makes it load `save`. Other flags for initial weights must be
- * removed, because a run has only one source of weights.
+ * Returns a description of how to change the command so that it loads `save`. Other flags for initial weights
+ * must be removed, because a run has only one source of weights.
  */
 function changeLoad(save: string, args: readonly string[]): string {
   const given = ['model', ...flagsOfStart].filter((name) =>

@@ -22,7 +22,10 @@ export class RankErrors {
     else this.#showOnce(end);
   }
 
-  /** Prints the waiting errors, except errors that the launcher itself prints at the end of the job. */
+  /**
+   * Prints the errors that were held back, except errors that the launcher itself prints at the end of the
+   * job.
+   */
   settle({ input }: Pick<Verdict, 'input'>): void {
     for (const end of this.#waiting) {
       const isSaid = input !== undefined && (end.error === input.error || blamesAnotherRank(end));

@@ -1,12 +1,12 @@
 /**
- * The time in milliseconds after which an error is printed although its process has not ended. Processes
- * normally end within milliseconds of their error.
+ * How long an error is held back, at most, if its process has not ended, in milliseconds. Processes normally
+ * end within milliseconds of their error.
  */
 const heldMs = 5_000;
 
 /**
  * Forwards the standard error of a process line by line, but holds back the final coded error (in the format
- * of `formatError` of @mtl/errors, also with --debug). If several processes end with the same error, a
+ * of `formatError` of @mtl/errors, even with --debug). If several processes end with the same error, a
  * launcher can then print the error once. The error is printed if other output follows, or if the process
  * does not end.
  */
@@ -30,8 +30,8 @@ export class FinalError {
   }
 
   /**
-   * The first line of the process's last coded error. Without a coded error, the process's last line, which
-   * is empty if the process wrote nothing.
+   * The first line of the process's last coded error. Without a coded error, it is the process's last line,
+   * which is empty if the process wrote nothing.
    */
   get lastMessage(): string {
     return decodeText(this.#lastError || this.#lastLine);
@@ -64,7 +64,7 @@ export class FinalError {
   }
 
   /**
-   * Returns true if a line begins the stack trace that --debug prints after an error. This line repeats the
+   * Returns true if a line begins the stack trace that --debug prints after an error. Such a line repeats the
    * error's class and message.
    */
   #beginsStack(line: string): boolean {
@@ -119,7 +119,7 @@ export class LinePrefixer {
     return this.#rest.length > maximumBytes ? Buffer.concat([lines, this.end()]) : lines;
   }
 
-  /** Returns the rest of the output after the process has ended, with a line feed added. */
+  /** Returns the rest of the output after the process has ended, and adds a line feed. */
   end(): Buffer {
     const rest = this.#rest;
     this.#rest = Buffer.alloc(0);

@@ -49,7 +49,7 @@ class Alarm {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread(&Alarm::run, this);
     waits_.push_back({buffer, is_send, due});
-    // if the thread would otherwise wake up only later, it is notified
+    // notifies the thread if it would otherwise sleep until after `due`
     if (due < next_) changed_.notify_all();
   }
 
@@ -74,7 +74,7 @@ class Alarm {
       for (Wait& wait : waits_) {
         if (wait.due <= now) {
           abort_wait(wait.buffer, wait.is_send);
-          // the first interruption may come before the wait has begun, so another interruption follows after
+          // the first interruption may come before the wait has begun, so a second interruption follows after
           // 20 ms
           wait.due = now + std::chrono::milliseconds(20);
         }
@@ -215,8 +215,8 @@ int probe(MtlGlooTransfer* transfer, char* error) {
 
 void drop(MtlGlooTransfer* transfer) { delete transfer; }
 
-// Detects how this version of Gloo connects pairs. Gloo changed this without a new version number (0.5.0),
-// but added this header.
+// Detects how this version of Gloo connects pairs. The version of Gloo that began to connect pairs
+// differently kept its version number (0.5.0), but added this header.
 #if __has_include(<gloo/transport/tcp/listener.h>)
 constexpr uint32_t kHandshake = 2;
 #else

@@ -1,4 +1,4 @@
-// Conversion of 8 float16 numbers at a time, by F16C.
+// Converts 8 float16 values at a time, using F16C.
 #pragma once
 
 #include <immintrin.h>

@@ -1,5 +1,5 @@
-// float16 numbers. The compiler converts them: to nearest, ties to even; NaN stays NaN. The code is in an
-// anonymous namespace, so that each instruction set has its own copy.
+// float16 values. The compiler converts them: it rounds to nearest, ties to even, and NaN stays NaN. The code
+// is in an anonymous namespace, so that each instruction set has its own copy.
 #pragma once
 
 #include <cstddef>

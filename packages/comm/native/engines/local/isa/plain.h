@@ -1,4 +1,4 @@
-// Conversion of float16 by the compiler, one number at a time, for any processor.
+// Conversion of float16 by the compiler, one value at a time, for any processor.
 #pragma once
 
 #include "engines/local/isa/float16.h"

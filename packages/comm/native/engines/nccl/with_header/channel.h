@@ -55,8 +55,8 @@ struct Channel {
 ncclResult_t issue(const NcclLibraries& libraries, const Channel& channel, const Operation& operation,
                    CUdeviceptr barrier_word);
 
-// Returns the number of bytes that this member sends: exact for messages and all-to-all; otherwise the number
-// in NCCL's ring algorithms.
+// Returns the number of bytes that this member sends. The result is exact for messages and all-to-all;
+// otherwise it is the amount that NCCL's ring algorithms send.
 uint64_t bytes_on_wire(const Operation& operation, int num_members, int rank);
 
 }  // namespace mtl::comm::nccl

@@ -45,7 +45,7 @@ Status NcclCommunicator::open() {
 NcclCommunicator::~NcclCommunicator() {
   {
     Lock lock(mutex_);
-    // the communicator's thread is still running, so this wait ends at the timeout at the latest
+    // the communicator's thread is still running, so this wait ends no later than the timeout
     changed_.wait(lock, [&] {
       if (!thread_.joinable() || is_aborted_) return true;
       for (const auto& entry : channels_) {
@@ -74,8 +74,8 @@ NcclCommunicator::~NcclCommunicator() {
   nccl_.cuDevicePrimaryCtxRelease(device_);
 }
 
-// Destroys idle channels and aborts the others, so that members that still wait for this member learn that it
-// has left. The aborts come first, because destroying a communicator may wait for kernels of other
+// Destroys idle channels and aborts the other channels, so that members that still wait for this member learn
+// that it has left. The aborts come first, because destroying a communicator may wait for kernels of other
 // communicators.
 void NcclCommunicator::close_channels() {
   std::vector<ncclComm_t> idle, unfinished;
@@ -116,7 +116,7 @@ Status NcclCommunicator::add_channel(std::string name, std::vector<int> members,
   added->name = std::move(name);
   added->members = std::move(members);
   while (added->members[static_cast<size_t>(added->rank)] != group_.rank) ++added->rank;
-  // high priority, because only an early start shortens the wait for communication
+  // the stream has high priority, because only an early start shortens the wait for communication
   MTL_RETURN_IF_ERROR(nccl_.check(
       nccl_.cuStreamCreateWithPriority(&added->stream, CU_STREAM_NON_BLOCKING, priority_),
       "cuStreamCreateWithPriority"));
@@ -194,8 +194,8 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
   records_.erase(found);
   Status status = wait_until_launched(record, &lock);
   if (record->stage == Record::Stage::kLaunched) {
-    // this is done even after a failure, because later work on the compute stream that uses this memory must
-    // run after the communication
+    // the wait is enqueued even after a failure, because later work on the compute stream that uses this
+    // memory must run after the communication
     const Status joined = nccl_.check(
         nccl_.cuStreamWaitEvent(as_stream(options_.compute_stream), record->done, CU_EVENT_WAIT_DEFAULT),
         "cuStreamWaitEvent");
@@ -210,8 +210,8 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
   return status;
 }
 
-// Tells the allocator not to return memory to the device, because this would wait for the device, which may
-// be blocked in an operation forever.
+// Tells the allocator not to return memory to the device. Returning memory would wait for the device, which
+// may be blocked in an operation forever.
 void NcclCommunicator::keep_memory(Record* record, bool must_keep) {
   if (record->keeps_memory == must_keep || options_.keep_memory == nullptr) return;
   record->keeps_memory = must_keep;

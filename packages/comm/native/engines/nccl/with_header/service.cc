@@ -11,9 +11,9 @@ namespace {
 
 constexpr auto kEager = std::chrono::milliseconds(1);     // polling interval while a launch is pending
 constexpr auto kRelaxed = std::chrono::milliseconds(10);  // polling interval while operations are on the device
-// The maximum time that the start of an operation waits until NCCL has launched the operation. A non-blocking
-// communicator launches from its own thread, which takes some ten microseconds, or longer while the channel
-// is connecting.
+// How long starting an operation waits, at most, in nanoseconds, until NCCL has launched the operation. A
+// non-blocking communicator launches from its own thread, which takes some ten microseconds, or longer while
+// the channel is connecting.
 constexpr int64_t kLaunching = 2 * kMillisecond;
 constexpr int kLooks = 100;  // the minimum number of polls, for a machine that is busy with other work
 // The maximum number of thread blocks of the device that a message between two GPUs may occupy; the remaining
@@ -279,7 +279,8 @@ void NcclCommunicator::abort_own(Lock* lock) {
   lock->lock();
 }
 
-// Aborts NCCL for all groups of this process. The first group that sees the failure of the job calls this.
+// Aborts NCCL for all groups of this process. The first group that sees the job's failure calls this
+// function.
 void NcclCommunicator::abort_job(Lock* lock) {
   lock->unlock();
   options_.process->abort_all(
@@ -309,7 +310,7 @@ void NcclCommunicator::aborted() {
   changed_.notify_all();
 }
 
-// Handles the failure of a whole channel. The operation that has waited longest reports it.
+// Handles the failure of a whole channel. The operation that has waited longest reports the failure.
 void NcclCommunicator::fail(Channel* channel, const char* code, int rank, const std::string& what) {
   if (job_->is_aborted()) return;
   auto* records = !channel->launched.empty() ? &channel->launched : &channel->waiting;

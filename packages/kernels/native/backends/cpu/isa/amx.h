@@ -1,5 +1,5 @@
-// AVX-512 and the tiles of Intel's Advanced Matrix Extensions: eight registers of 16 rows of 64 bytes, and
-// the product of two bfloat16 tiles in float32.
+// AVX-512 with the tiles of Intel's Advanced Matrix Extensions: eight registers of 16 rows of 64 bytes, and
+// an instruction that multiplies two bfloat16 tiles and gives float32.
 #pragma once
 
 #include "backends/cpu/isa/avx512_vectors.h"
@@ -7,7 +7,7 @@
 namespace mtl {
 namespace {
 
-// Each operation on memory is a compiler barrier, because the compiler does not know which bytes the
+// Each operation on memory is also a compiler barrier, because the compiler does not know which bytes the
 // operation accesses.
 struct AmxTiles {
   static constexpr bool kExist = true;

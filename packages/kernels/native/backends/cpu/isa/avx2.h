@@ -1,4 +1,4 @@
-// AVX2 with fused multiplication and addition (FMA) and float16 conversion (F16C).
+// AVX2 with fused multiply-add (FMA) and float16 conversion (F16C).
 #pragma once
 
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-// AVX-512 (F, BW, VL, DQ) with products of bfloat16 pairs (BF16), without tiles.
+// AVX-512 (F, BW, VL, DQ) with instructions that multiply bfloat16 pairs (BF16), without tiles.
 #pragma once
 
 #include "backends/cpu/isa/avx512_vectors.h"

@@ -1,5 +1,5 @@
-// The vectors of AVX-512 (F, BW, VL, DQ) with products of bfloat16 pairs (BF16). avx512.h and the instruction
-// sets that extend it use this file.
+// The vectors of AVX-512 (F, BW, VL, DQ) with instructions that multiply bfloat16 pairs (BF16). avx512.h and
+// the instruction sets that extend it use this file.
 #pragma once
 
 #include <immintrin.h>
@@ -26,7 +26,7 @@ constexpr int64_t kMostRowsInPlace = 32;
 MTL_INLINE VUint widen(VHalf half) { return (VUint)_mm512_cvtepu16_epi32((__m256i)half); }
 MTL_INLINE VHalf narrow(VUint value) { return (VHalf)_mm512_cvtepi32_epi16((__m512i)value); }
 // Flushes magnitudes below 2^-126 to zero, because this takes one instruction instead of eight. Training does
-// not need such small values: AdamW's epsilon hides gradients of this size.
+// not need such small values: AdamW's epsilon makes gradients of this size negligible.
 MTL_INLINE VHalf to_bfloat16(VFloat value) { return (VHalf)_mm512_cvtneps_pbh((__m512)value); }
 MTL_INLINE VFloat from_float16(VHalf half) { return (VFloat)_mm512_cvtph_ps((__m256i)half); }
 MTL_INLINE VHalf to_float16(VFloat value) {

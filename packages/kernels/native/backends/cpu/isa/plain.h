@@ -1,6 +1,5 @@
-// Vectors of 128 bits for any processor, in code that the compiler generates. To write a set for another
-// processor with such vectors, copy this file and replace the using-declarations by the processor's
-// instructions.
+// 128-bit vectors for any processor. The compiler generates the instructions. To support another processor
+// with 128-bit vectors, copy this file and replace the using-declarations by the processor's instructions.
 #pragma once
 
 namespace mtl {

@@ -1,6 +1,6 @@
-// The functions of an instruction set (isa.h) in the compiler's vector extensions, for any number of lanes
-// and any processor. If an instruction set has no faster instructions for a function, it uses the function of
-// this file by a using-declaration.
+// The functions of an instruction set (see isa.h), written with the compiler's vector extensions for any
+// number of lanes and any processor. If an instruction set has no faster instructions for a function, it uses
+// this file's function through a using-declaration.
 #pragma once
 
 #include <math.h>
@@ -17,7 +17,7 @@ namespace portable {
 MTL_INLINE VUint widen(VHalf half) { return __builtin_convertvector(half, VUint); }
 MTL_INLINE VHalf narrow(VUint value) { return __builtin_convertvector(value, VHalf); }
 
-// Returns the bits of bfloat16 numbers as integers of 32 bits: to_bfloat16 without `narrow`.
+// Returns the bits of bfloat16 values as 32-bit integers. This is to_bfloat16 without `narrow`.
 MTL_INLINE VUint bfloat16_bits(VFloat value) {
   const VUint bits = float_to_bits(value);
   const VUint rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;

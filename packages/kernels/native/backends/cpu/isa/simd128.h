@@ -1,5 +1,5 @@
-// WebAssembly's 128-bit vectors, without fused multiplication and addition. Its results are bit for bit the
-// results of plain vectors, on every machine.
+// WebAssembly's 128-bit vectors, without fused multiply-add. On every machine, the results are bit for bit
+// the same as with plain vectors.
 #pragma once
 
 #include "backends/cpu/isa/simd128_vectors.h"

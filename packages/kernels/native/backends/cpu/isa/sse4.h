@@ -1,5 +1,5 @@
-// SSE4.1: 128-bit vectors without fused multiplication and addition, for processors and virtual machines of
-// x86-64-v2. Its results equal the results of plain vectors bit for bit.
+// SSE4.1: 128-bit vectors without fused multiply-add, for processors and virtual machines of x86-64-v2. The
+// results are bit for bit the same as with plain vectors.
 #pragma once
 
 #include <smmintrin.h>

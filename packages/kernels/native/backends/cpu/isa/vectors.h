@@ -1,5 +1,6 @@
-// Vectors of kLanes numbers in the compiler's vector extensions. Arithmetic (+ - * / & | ^ << >> < ?:) needs
-// no functions of an instruction set. An instruction set defines kLanes and then includes this file.
+// Vectors of kLanes values, written with the compiler's vector extensions. Arithmetic (+ - * / & | ^ << >> <
+// ?:) needs no functions from the instruction set. An instruction set defines kLanes and then includes this
+// file.
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
-// The formulas of attention, one score at a time, in double. S query positions, K key positions, D head size
-// of queries and keys, E of values.
+// The formulas of attention, computed for one score at a time, in double. S is the number of queries, K the
+// number of keys, D the head size of queries and keys, and E the head size of values.
 #include "ops/attention.h"
 
 #include <cmath>
@@ -26,7 +26,7 @@ struct Head {
   double element(const AttentionOperand& operand, int64_t position, int64_t d) const {
     return get(view(operand), index(operand, position, d));
   }
-  // Stores `size` values in a row or, with `add`, adds the values to the row.
+  // Stores `size` values in a row. If `add` is true, adds them to the row instead.
   void store(const AttentionOperand& operand, int64_t position, const double* values, int64_t size,
              bool add = false) const {
     for (int64_t d = 0; d < size; ++d) {
@@ -35,7 +35,7 @@ struct Head {
   }
   DType statistics_dtype() const { return problem.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
   TensorView statistics() const { return {problem.log_sum_exp, statistics_dtype()}; }
-  // the sum, over the keys, of each probability times its gradient
+  // returns the sum, over all keys, of each probability times its gradient
   double row_sum(int64_t query) const {
     return get(TensorView{const_cast<void*>(problem.row_sums), statistics_dtype()}, statistics_index(query));
   }
@@ -54,12 +54,13 @@ struct Head {
     const double cap = problem.soft_cap;
     return cap == 0.0 ? problem.scale * sum : cap * std::tanh(problem.scale * sum / cap);
   }
-  // Returns the derivative of a score with respect to its value before the cap, divided by scale.
+  // Returns the derivative of a soft-capped score with respect to the score before the soft cap, without the
+  // factor `scale`.
   double cap_derivative(double score) const {
     const double ratio = problem.soft_cap == 0.0 ? 0.0 : score / problem.soft_cap;
     return 1.0 - ratio * ratio;
   }
-  // Returns the factor that dropout applies to a probability.
+  // Returns the factor by which dropout multiplies a probability.
   double dropout_factor(int64_t query, int64_t key) const {
     if (problem.dropout_probability == 0.0) return 1.0;
     const uint32_t random =
@@ -111,8 +112,8 @@ Status forward_of(const AttentionProblem& problem) {
   return ok_status();
 }
 
-// Adds the contribution of `query` to the gradients [S, D] of its head's queries, [K, D] of keys and [K, E]
-// of values.
+// Adds one query's contribution to its head's gradients: [S, D] for queries, [K, D] for keys and [K, E] for
+// values.
 void backward_query(const Head& head, int64_t query, double* queries, double* keys, double* values) {
   const AttentionProblem& problem = head.problem;
   const int64_t size = problem.head_size, value_size = problem.value_size;
@@ -137,8 +138,7 @@ void backward_query(const Head& head, int64_t query, double* queries, double* ke
   }
 }
 
-// Computes the heads of one group. The gradients that the heads have for the group's keys and values are
-// summed.
+// Computes the heads of one group. The gradients for the group's keys and values are summed over the heads.
 void backward_group(const AttentionProblem& problem, int64_t batch, int64_t first_head, double* gradients) {
   const int64_t size = problem.head_size, value_size = problem.value_size;
   double *const queries = gradients, *const keys = queries + problem.num_queries * size,

@@ -6,7 +6,7 @@ namespace mtl::reference {
 namespace {
 
 // Returns the dropout factor of element `index` of an [S, B, H] tensor: 0, or 1 / (1 - probability).
-// `samples` is the argument number of the samples tensor; the tensor with every row's position is the next
+// `samples` is the argument index of the samples tensor; the tensor of the rows' positions is the next
 // argument.
 double dropout_factor(const OpCall& call, const TensorView& shape, int samples, int64_t index) {
   using Op = BiasDropoutResidualForward;

@@ -9,13 +9,13 @@ namespace {
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
-// Returns input + bias for a row and a column.
+// Returns input + bias for the given row and column.
 double biased(const OpCall& call, int input, int bias, int64_t row, int64_t column) {
   return get(call.tensor(input), row * call.tensor(input).dim(-1) + column) +
          (call.has(bias) ? get(call.tensor(bias), column) : 0.0);
 }
 
-// Calls body(row, column, gate, up) for every element of an operand of half the input's width.
+// Calls body(row, column, gate, up) for every element of `halved`, which is half as wide as the input.
 template <typename Op, typename Body>
 Status for_each_element(const OpCall& call, const TensorView& halved, const Body& body) {
   const int64_t width = halved.dim(-1);

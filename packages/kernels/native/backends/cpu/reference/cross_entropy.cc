@@ -7,7 +7,7 @@
 namespace mtl::reference {
 namespace {
 
-// The logits that enter the softmax: with a cap, the capped logits.
+// The logits that enter the softmax. If `cap` is not 0, they are soft-capped.
 struct CappedLogits {
   const TensorView& logits;
   double cap;
@@ -16,7 +16,7 @@ struct CappedLogits {
     const double logit = get(logits, index);
     return cap == 0.0 ? logit : cap * std::tanh(logit / cap);
   }
-  // Returns the derivative of a logit of the softmax with respect to the given logit.
+  // Returns the derivative of a soft-capped logit with respect to the logit before the soft cap.
   double derivative(int64_t index) const {
     const double ratio = cap == 0.0 ? 0.0 : (*this)[index] / cap;
     return 1.0 - ratio * ratio;

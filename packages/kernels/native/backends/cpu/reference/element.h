@@ -1,5 +1,5 @@
-// Element access for the reference kernels, one element of any dtype at a time, computed in double. It is
-// deliberately not optimised.
+// Element access for the reference kernels: reads or writes one element of any dtype at a time, as a double.
+// It is deliberately not optimised.
 #pragma once
 
 #include <cstring>

@@ -5,7 +5,7 @@
 namespace mtl::reference {
 namespace {
 
-// Returns the offset of an element of a contiguous tensor or a strided view.
+// Returns the offset of element `index` in a contiguous tensor or a strided view.
 int64_t element(const TensorView& tensor, int64_t index) {
   if (!tensor.is_strided) return index;
   return row_start(row_layout_of(tensor), index / tensor.dim(-1)) + index % tensor.dim(-1);

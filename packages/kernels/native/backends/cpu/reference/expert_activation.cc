@@ -49,8 +49,8 @@ Value activate(ExpertActivation kind, double x) {
   }
 }
 
-// An element of the output before it is multiplied by the probability of its row, with its derivatives with
-// respect to both operands.
+// An element of the output before it is multiplied by its row's probability, and its derivatives with respect
+// to the gate and to the value.
 struct Element {
   double value, by_gate, by_value;
 };
@@ -85,7 +85,8 @@ double probability(const OpCall& call, int probabilities, int64_t row) {
   return call.has(probabilities) ? get(call.tensor(probabilities), row) : 1.0;
 }
 
-// Returns the group of a row, or the number of groups for a row after the last group.
+// Returns the index of the group that contains a row. For a row after the last group, returns the number of
+// groups.
 int64_t group_of(const OpCall& call, int offsets, int64_t row) {
   int64_t group = 0;
   while (group + 1 < call.tensor(offsets).size() && call.data<int32_t>(offsets)[group + 1] <= row) ++group;

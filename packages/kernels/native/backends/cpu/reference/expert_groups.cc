@@ -9,7 +9,7 @@
 namespace mtl::reference {
 namespace {
 
-// Returns the slots that select an expert, in ascending order.
+// Returns the slots that have selected the given expert, in ascending order.
 std::vector<int64_t> slots_of(const TensorView& experts, int64_t expert) {
   std::vector<int64_t> slots;
   for (int64_t at = 0; at < experts.size(); ++at) {

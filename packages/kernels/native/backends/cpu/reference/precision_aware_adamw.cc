@@ -12,7 +12,7 @@ namespace {
 
 using Op = PrecisionAwareAdamw;
 
-// Remainders are bytes, which may begin at odd addresses.
+// Remainders are stored as bytes, which may begin at an odd address.
 uint16_t get_half(const TensorView& tensor, int64_t index) {
   uint16_t half;
   std::memcpy(&half, static_cast<const char*>(tensor.data) + index * sizeof half, sizeof half);
@@ -38,7 +38,7 @@ void split(const TensorView& rounded, const TensorView& remainder, int64_t index
   set_half(remainder, index, parts.remainder);
 }
 
-// A moment of every element: read in full, changed, and written with new scales.
+// One of the two moments: its values are read in full, changed, and written with new scales.
 class Moment {
  public:
   Moment(const OpCall& call, int values, int scales, std::vector<int64_t> segments)

@@ -8,7 +8,7 @@
 namespace mtl::reference {
 namespace {
 
-// Returns element h of a row of a contiguous or strided tensor.
+// Returns element `h` of the given row. The tensor may be contiguous or strided.
 int64_t at(const TensorView& tensor, int64_t row, int64_t h) { return row_start(row_layout_of(tensor), row) + h; }
 
 Status forward(const OpCall& call) {

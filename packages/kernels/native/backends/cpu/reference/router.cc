@@ -8,7 +8,7 @@
 namespace mtl::reference {
 namespace {
 
-// The scores that select the experts of a row.
+// Returns the scores by which a row's experts are selected.
 Values selection_scores(const OpCall& call, const Values& logits) {
   using Op = RouterForward;
   const auto function = static_cast<ScoreFunction>(call.integer(Op::kScoreFunction));
@@ -24,7 +24,7 @@ Values selection_scores(const OpCall& call, const Values& logits) {
   return scores;
 }
 
-// Replaces the scores of experts in groups that are not kept by -infinity.
+// Sets to -infinity the scores of all experts whose groups are not kept.
 void keep_groups(const OpCall& call, Values* scores, int64_t slots) {
   using Op = RouterForward;
   const int64_t groups = call.integer(Op::kNumGroups), kept = call.integer(Op::kGroupTopK);
@@ -46,7 +46,7 @@ void keep_groups(const OpCall& call, Values* scores, int64_t slots) {
   }
 }
 
-// Returns the weights of a row's experts, before the scaling factor.
+// Returns the weights of a row's experts before they are multiplied by the scaling factor.
 template <typename Op>
 Values weights(const OpCall& call, const Values& logits, const std::vector<size_t>& experts) {
   const auto function = static_cast<ScoreFunction>(call.integer(Op::kScoreFunction));
@@ -91,7 +91,7 @@ Status forward(const OpCall& call) {
   return ok_status();
 }
 
-// Returns the gradients of all logits of a row. `gradient` is the gradient of the row's weights.
+// Returns the gradients of all logits in a row. `gradient` contains the gradients of the row's weights.
 Values logit_gradients(const OpCall& call, const Values& logits, const std::vector<size_t>& experts, const Values& gradient) {
   using Op = RouterBackward;
   const auto function = static_cast<ScoreFunction>(call.integer(Op::kScoreFunction));

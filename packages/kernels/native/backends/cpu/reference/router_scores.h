@@ -1,4 +1,4 @@
-// Scores of experts, computed from the logits of a row in double.
+// Scores of experts, computed in double from a row's logits.
 #pragma once
 
 #include <cmath>
@@ -39,7 +39,7 @@ inline Values softmax(const Values& logits) {
 inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 inline double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
 
-// Returns the score of a logit by sigmoid or sqrt(softplus).
+// Returns the score of a logit: its sigmoid or sqrt(softplus).
 inline double score(ScoreFunction function, double logit) {
   return function == ScoreFunction::kSigmoid ? sigmoid(logit) : std::sqrt(softplus(logit));
 }
@@ -51,11 +51,11 @@ inline double slope(ScoreFunction function, double logit) {
   return s == 0.0 ? 0.0 : sigmoid(logit) / (2.0 * s);
 }
 
-// Returns the value by which scores are sorted. NaN counts as the largest value.
+// Returns the value by which a score is sorted. NaN counts as the largest value.
 inline double ordered(double value) { return std::isnan(value) ? std::numeric_limits<double>::infinity() : value; }
 
-// Returns the positions of the `count` largest values in descending order; among equal values the lower
-// position is first.
+// Returns the indices of the `count` largest values, in descending order of the values. If values are equal,
+// the lower index comes first.
 inline std::vector<size_t> largest(const Values& values, int64_t count) {
   std::vector<size_t> result;
   std::vector<bool> is_taken(values.size());

@@ -5,7 +5,7 @@
 namespace mtl::reference {
 namespace {
 
-// Returns the scores of a row, which sum to 1.
+// Returns a row's scores, normalized so that they sum to 1.
 Values normalized_scores(ScoreFunction function, const Values& logits) {
   if (function == ScoreFunction::kSoftmax) return softmax(logits);
   Values scores;
@@ -57,7 +57,7 @@ Status forward(const OpCall& call) {
   return ok_status();
 }
 
-// Returns the gradients of a row's logits. `gradient` is the gradient of the row's scores.
+// Returns the gradients of a row's logits. `gradient` contains the gradients of the row's scores.
 Values through_scores(ScoreFunction function, const Values& logits, const Values& gradient) {
   const Values scores = normalized_scores(function, logits);
   double mean = 0.0, sum = kSmallestSum;

@@ -18,7 +18,7 @@ struct Buffers {
   T* model;
 };
 
-// Updates elements [start, end) of a segment. `keep` is 1 - learning rate * weight decay.
+// Updates the elements [start, end) of a segment. `keep` is 1 - learning rate * weight decay.
 template <typename T>
 MTL_INLINE void update(const Buffers<T>& b, const Coefficients& c, float keep, int64_t start, int64_t end) {
   for (int64_t i = start; i < end; i += kLanes) {
@@ -36,7 +36,7 @@ MTL_INLINE void update(const Buffers<T>& b, const Coefficients& c, float keep, i
   }
 }
 
-// Returns the first segment that ends after `index`.
+// Returns the index of the first segment that ends after `index`.
 int64_t segment_at(const int64_t* segments, int64_t num_segments, int64_t index) {
   int64_t low = 0, high = num_segments;
   while (low < high) {
@@ -90,7 +90,7 @@ Status adamw(const OpCall& call) {
                       [&](auto* type) { return adamw_of<__typeof__(*type)>(call); });
 }
 
-// A single thread computes the scalars in a fixed order, so that every device gets the same bits.
+// Computes the scalars in a single thread and in a fixed order, so that every device gets the same bits.
 Status adamw_scalars(const OpCall& call) {
   using Op = AdamwScalars;
   float* const scalars = call.data<float>(Op::kScalars);

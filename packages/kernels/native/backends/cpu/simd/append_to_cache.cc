@@ -9,7 +9,7 @@ namespace {
 
 using Op = AppendToCache;
 
-// Copies the rows of new positions, for one group of one sample.
+// Copies the rows of the new positions into the cache, for one group of one sample.
 void append(const TensorView& cache, const TensorView& rows, int64_t position, int64_t batch, int64_t group) {
   const size_t element = size_of(rows.dtype), bytes = static_cast<size_t>(rows.dim(3)) * element;
   const char* from = static_cast<const char*>(rows.data);

@@ -1,7 +1,7 @@
-// Attention backward for one head (Dao et al. 2022, 2023): for every tile of keys, loop over the tiles of
-// queries:
-//   P = e^(scale Q K^T - logSumExp)    dP = dO V^T (dropout applied)    dS = P (dP - delta)
-//   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = rowSums, the row sums of dO * O
+// The backward pass of attention for one head (see Dao et al. 2022, 2023). For every tile of keys, it loops
+// over the tiles of queries:
+//   P = e^(scale * Q @ K^T - logSumExp)    dP = dO @ V^T (dropout applied)    dS = P * (dP - delta)
+//   dV += P^T @ dO    dK += dS^T @ Q    dQ += dS @ K    with delta = rowSums, the row sums of dO * O
 // The gradients of a tile's keys and values are complete after the loop over the queries; the gradients of
 // queries are summed over all tiles of keys.
 #pragma once
@@ -11,7 +11,7 @@
 namespace mtl {
 namespace {
 
-// One query head of one sample, with the keys and values of its group.
+// One query head of one sample, with its group's keys and values.
 template <typename T>
 struct BackwardHead {
   Matrix<const T> queries, keys, values, output_gradients;
@@ -23,13 +23,14 @@ struct BackwardHead {
   ScoreScale scale;
 };
 
-// The progress of a tile of queries: packed, gradients partly summed, gradients written.
+// The progress of a tile of queries. kPrepared: packed, and its gradients are partly summed. kWritten: its
+// gradients are written.
 enum class TileState : uint8_t { kUntouched, kPrepared, kWritten };
 
-// Per-thread memory. In a matmul, `rows` operands are summed along the head size (the head size of values for
-// output gradients), and `columns` operands along the sequence. With float32 arithmetic, both kinds of
-// operands contain the same words. On tiles, the `columns` operands of queries are transposed
-// (pack_columns_as_rows), and the gradients of a tile of keys are transposed, too.
+// Per-thread memory. Matmuls sum over the head size of `rows` operands (for output gradients, over the
+// values' head size), and over the sequence of `columns` operands. With float32 arithmetic, both kinds of
+// operands contain the same words. On tiles, the queries' `columns` operands are transposed (see
+// pack_columns_as_rows), and so are the gradients of a tile of keys.
 struct BackwardScratch {
   Word *query_rows, *query_columns, *output_gradient_rows, *output_gradient_columns;   // whole heads of a group
   Word *keys_transposed, *values_transposed, *key_columns;                             // one tile
@@ -41,7 +42,7 @@ struct BackwardScratch {
   TileRow* tile_rows;                                                                  // for every head
 };
 
-// Returns the number of columns for operands and sums whose rows have `size` elements. It includes the
+// Returns how many columns an operand or a sum needs if its rows have `size` elements. The result includes
 // additional columns that a matmul computes.
 template <typename Gemm>
 MTL_INLINE int64_t padded_columns(int64_t size) {
@@ -83,7 +84,7 @@ BackwardScratch carve_backward(Carver* carver, const AttentionProblem& problem, 
   return scratch;
 }
 
-// Returns the memory of head `member` of a group.
+// Returns the scratch memory of head `member` in the group.
 template <typename Gemm>
 BackwardScratch of_member(BackwardScratch scratch, const AttentionProblem& problem, int64_t member) {
   const int64_t first = member * round_up(problem.num_queries, kTile);
@@ -97,7 +98,7 @@ BackwardScratch of_member(BackwardScratch scratch, const AttentionProblem& probl
   return scratch;
 }
 
-// Packs a tile of queries and output gradients, and copies its statistics.
+// Packs a tile of queries and output gradients, and copies the tile's statistics.
 template <typename Gemm, typename T>
 void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch, float* query_gradients,
                      int64_t first) {
@@ -117,7 +118,7 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
     pack_columns<Gemm>(output_gradient_columns, output_gradients);
   }
   for (int64_t row = first; row < first + kTile; ++row) {
-    // rows past the last query get the probability e^(0 - huge) = 0
+    // rows after the last query get the probability e^(0 - huge) = 0
     const bool real = row < sequence;
     scratch.log_sum_exp[row] = (real ? head.log_sum_exp[row] : -kNoMaximum) * kLog2E;
     scratch.delta[row] = real ? head.row_sums[row] : 0.0f;
@@ -126,15 +127,15 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
   scratch.states[first / kTile] = TileState::kPrepared;
 }
 
-// Rows to prefetch: the inputs of the next tiles and the output of the current one. Matrices that have no
-// rows are not prefetched.
+// The rows to prefetch: inputs of the next tiles and outputs of the current tile. A matrix without rows is
+// not prefetched.
 template <typename T>
 struct BackwardAhead {
   Matrix<const T> queries, output_gradients, keys, values;
   Results<T> query_gradients, key_gradients, value_gradients;
 };
 
-// Returns the rows to prefetch while tile `tile` of queries is computed with the tile of keys before
+// Returns the rows to prefetch while tile `tile` of queries is computed with the key tile that precedes
 // `next_key_tile`.
 template <typename T>
 BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* next_head,
@@ -160,8 +161,8 @@ BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* 
   return ahead;
 }
 
-// Stores a vector of probabilities and a vector of score gradients: The vectors belong to one row, or to two
-// rows if words are pairs along the sequence.
+// Stores a vector of probabilities and a vector of score gradients. They belong to one row, or to two rows if
+// each word contains a pair of values from these rows.
 template <typename Gemm>
 MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int64_t vector, const VFloat* probability,
                                 const VFloat* gradient) {
@@ -180,7 +181,7 @@ MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int
   }
 }
 
-// Computes one row of gradient_tile. In bfloat16, computes two rows, whose values form pairs.
+// Computes one row of gradient_tile. In bfloat16, computes two rows, whose values form pairs in words.
 template <typename Gemm, bool kDropout, bool kCapped, bool kWhole>
 MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_t vectors, const ScoreScale& scale,
                              const Dropout& dropout, const DroppedColumns& dropped, int64_t first_query) {
@@ -215,9 +216,9 @@ MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_
   }
 }
 
-// Converts scores and probability gradients of a tile into the operands of the three gradient matmuls. In
-// each row, only the first vectors[row group] vectors have been computed (in a whole tile, all vectors). The
-// other vectors become zero.
+// Converts a tile's scores and probability gradients into the operands of the three gradient matmuls. In each
+// row, only the first vectors[row group] vectors have been computed (in a whole tile, all vectors). The
+// remaining vectors become zero.
 template <typename Gemm, bool kDropout, bool kCapped, bool kWhole>
 void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64_t num_rows, const ScoreScale& scale,
                    const Dropout& dropout, int64_t first_query, int64_t first_key) {
@@ -229,9 +230,9 @@ void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64
   }
 }
 
-// Adds left^T right to the sums of `key` and of the keys that are computed together with it, over the queries
-// from `first` on. `left` has words [query, key] of probabilities or score gradients. `right` has `count`
-// words of `columns` columns.
+// Adds left^T @ right to the sums of `key` and of the keys that are computed together with it. The sum over
+// the queries begins at `first`. `left` has words [query, key] of probabilities or score gradients. `right`
+// has `count` words of `columns` columns.
 template <typename Gemm>
 MTL_INLINE void add_key_gradient(float* sums, const Word* left, const Word* right, int64_t columns, int64_t key,
                                  int64_t first, int64_t count) {
@@ -248,14 +249,14 @@ MTL_INLINE void add_key_gradient(float* sums, const Word* left, const Word* righ
   }
 }
 
-// Computes dV += P^T dO and dK += dS^T Q for the `num_rows` queries of a tile.
+// Computes dV += P^T @ dO and dK += dS^T @ Q for the `num_rows` queries of a tile.
 template <typename Gemm, typename T>
 void add_key_gradients(const BackwardHead<T>& head, const BackwardScratch& scratch, const TileRow& row,
                        int64_t first_key, int64_t num_rows) {
   const int64_t columns = padded_columns<Gemm>(head.queries.columns), position = row.first_query / Gemm::kDepth;
   const int64_t value_columns = padded_columns<Gemm>(head.values.columns);
   for (int64_t key = 0; key < kTile; key += Gemm::kRowGroup) {
-    // with causal attention, queries before the first key of the group do not attend to the group
+    // with causal attention, a query before the group's first key attends to none of the group's keys
     const int64_t first_position = head.masks.first_position + row.first_query;
     const int64_t hidden = head.masks.causal ? larger(0, first_key + key - first_position) : 0;
     const int64_t first = hidden / Gemm::kDepth / Gemm::kStepMultiple * Gemm::kStepMultiple;
@@ -268,7 +269,7 @@ void add_key_gradients(const BackwardHead<T>& head, const BackwardScratch& scrat
   }
 }
 
-// Returns the gradient_tile of a call and a tile.
+// Returns the instance of gradient_tile for the given dropout and kind of tile.
 template <typename Gemm, bool kCapped>
 MTL_INLINE auto* gradient_of_tile(const Dropout& dropout, TileKind kind) {
   const bool whole = kind == TileKind::kWhole;
@@ -329,20 +330,20 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   }
 }
 
-// Describes how gradients are written: as factor * sums, added to the old values if `accumulate`.
+// How gradients are written: as factor * sums, and added to the old values if `accumulate` is true.
 struct Writing {
   float factor;
   bool accumulate;
 };
 
-// Writes one vector of a row. `count` is the number of columns that remain in the row.
+// Writes one vector of a row. `count` is how many columns remain in the row.
 template <typename T>
 MTL_INLINE void write_values(T* destination, VFloat sums, int64_t count, const Writing& how) {
   const VFloat value = sums * how.factor;
   store_up_to(destination, how.accumulate ? load_up_to(destination, count) + value : value, count);
 }
 
-// Writes gradients[row, column] from sums[row, column].
+// Writes the gradients [row, column] that `sums` [row, column] contains.
 template <typename T>
 void write_gradients(const Results<T>& results, const float* sums, const Writing& how) {
   with_matrix(results, [&](const auto& gradients) {
@@ -356,7 +357,7 @@ void write_gradients(const Results<T>& results, const float* sums, const Writing
   });
 }
 
-// Writes the gradients of a tile of keys, whose sums are transposed on tiles.
+// Writes the gradients of a tile of keys. If they were computed on tiles, their sums are transposed.
 template <typename Gemm, typename T>
 void write_key_gradients(const Results<T>& results, const float* sums, const Writing& how) {
   if constexpr (!Gemm::kOnTiles) {
@@ -378,7 +379,7 @@ void write_key_gradients(const Results<T>& results, const float* sums, const Wri
   }
 }
 
-// The heads of one group of one sample. `number` is the index of the group, counted over all samples.
+// One group's heads in one sample. `number` is the group's index, counted over all samples.
 struct BackwardGroup {
   const AttentionProblem& problem;
   int64_t number;
@@ -410,8 +411,8 @@ struct BackwardGroup {
   }
 };
 
-// Processes one tile of keys with all queries of one head: adds to the gradients of keys and values in
-// `scratch`. `last` is true for the last head of the group.
+// Processes one tile of keys with all queries of one head. Adds to the gradients of keys and values in
+// `scratch`. `last` is true for the group's last head.
 template <typename Gemm, typename T>
 void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                    float* query_gradients, int64_t key_tile, int64_t num_parts, bool last) {
@@ -427,7 +428,7 @@ void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head
     if (scratch.states[tile] == TileState::kUntouched) {
       prepare_queries<Gemm>(head, scratch, query_gradients, tile * kTile);
     }
-    // these queries do not attend to any later tile of keys
+    // no later tile of keys is visible to these queries
     const bool complete = num_parts == 1 && row.any.end <= first_key + kTile;
     BackwardAhead<T> ahead = look_ahead(head, next_head, scratch, tile, key_tile + num_parts);
     if (complete) ahead.query_gradients = rows_of(head.query_gradients, tile * kTile);
@@ -443,8 +444,8 @@ void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head
   }
 }
 
-// Returns true if queries of a head attend to keys of a tile. The result is the same for all heads of a
-// group.
+// Returns true if any of a head's queries attends to any key in the tile. The result is the same for all
+// heads of a group.
 MTL_INLINE bool is_seen(const SampleMasks& masks, const TileRow* rows, int64_t num_rows, int64_t first_key) {
   const TileKind key_kind = key_tile_kind(masks, first_key);
   for (int64_t row = 0; row < num_rows; ++row) {
@@ -453,9 +454,10 @@ MTL_INLINE bool is_seen(const SampleMasks& masks, const TileRow* rows, int64_t n
   return false;
 }
 
-// Processes key tiles part, part + num_parts, ... of the heads of one group. Writes the gradients of keys and
-// values to the outputs. If this is the only part, also writes the gradients of queries. Otherwise these
-// gradients stay in query_gradients, [members, member_size], with [S padded to tiles, columns] for each head.
+// Processes the key tiles part, part + num_parts, ... for all heads of a group. Writes the gradients of keys
+// and values to the outputs. If this is the only part, also writes the gradients of queries. Otherwise they
+// stay in query_gradients, which is [members, member_size] and has [S padded to tiles, columns] for each
+// head.
 template <typename Gemm, typename T>
 void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                     float* query_gradients, int64_t member_size, int64_t part, int64_t num_parts) {
@@ -498,7 +500,7 @@ void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head
 }
 
 // Sums the query gradients of all parts for a tile of queries, always in the same order, and writes the sum.
-// The gradients of consecutive parts are `stride` floats apart.
+// The gradients of consecutive parts are `stride` floats apart in memory.
 template <typename T>
 void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t stride, int64_t num_parts,
                            int64_t first_query) {
@@ -513,13 +515,14 @@ void write_query_gradients(const BackwardHead<T>& head, float* parts, int64_t st
   write_gradients(rows_of(head.query_gradients, first_query), total, {head.scale.factor, head.accumulate});
 }
 
-// The partition of backward_all's work and scratch memory.
+// How backward_all divides its work and its scratch memory.
 struct BackwardPlan {
   int threads;
   int64_t groups, members, tiles;  // tiles of queries
   int64_t parts;            // parts per group
   int64_t bytes_of_thread;  // scratch memory for tiles
-  // query gradients: of the current part if a thread computes whole groups, otherwise of all parts
+  // the size of query gradients: for the current part if a thread computes whole groups, otherwise for all
+  // parts
   int64_t member_size, part_size;
   int64_t bytes;  // total
 };
@@ -557,8 +560,8 @@ Status backward_all(const AttentionProblem& problem) {
   }
   char* const base = static_cast<char*>(memory.data);
   float* const buffers = reinterpret_cast<float*>(base + bytes_of_thread * threads);
-  // each thread takes several consecutive groups, because these groups are neighbours in memory, and because
-  // the thread can prefetch the next group
+  // each thread takes several consecutive groups, because they are neighbours in memory, so that the thread
+  // can prefetch the next group
   const int64_t chunk = larger(1, groups * parts / (8 * threads));
   for_tasks(groups * parts, chunk, threads, [&](int64_t task, int thread) {
     Carver carver = {base + bytes_of_thread * thread, 0};

@@ -1,4 +1,4 @@
-// Decides which keys a query attends to, tile by tile, and which probabilities dropout keeps.
+// Determines which keys a query attends to, tile by tile, and which probabilities dropout keeps.
 #pragma once
 
 #include "backends/cpu/simd/attention_tiles.h"
@@ -27,7 +27,8 @@ struct SampleMasks {
   const int32_t* key_start;  // [num_queries], or null
   const uint8_t* key_mask;   // [num_keys], or null
 
-  // Returns the keys that a query may attend to. An empty range may end before it begins, and before key 0.
+  // Returns the range of keys that a query may attend to. If it is empty, its end may precede its beginning
+  // and key 0.
   MTL_INLINE KeyRange keys_of(const SampleMasks& v, int64_t query) {
     if (query >= v.num_queries) return {0, 0};
     const int64_t position = v.first_position + query;
@@ -36,7 +37,7 @@ struct SampleMasks {
   }
 };
 
-// Facts that all queries of a tile row share.
+// Properties that are the same for all queries in a row of tiles.
 struct TileRow {
   int64_t first_query, num_queries;
   KeyRange any;  // no query attends to keys outside
@@ -65,7 +66,8 @@ MTL_INLINE TileRow tile_row(const SampleMasks& masks, int64_t index) {
 
 enum class TileKind { kSkipped, kMasked, kWhole };
 
-// Returns the kind of a tile. `key_kind` is the kind according to the key mask only (key_tile_kind).
+// Returns the kind of a tile. `key_kind` is the kind that follows from the key mask alone (see
+// key_tile_kind).
 MTL_INLINE TileKind tile_kind(const TileRow& row, int64_t first_key, TileKind key_kind) {
   if (key_kind == TileKind::kSkipped || first_key >= row.any.end || first_key + kTile <= row.any.begin) {
     return TileKind::kSkipped;
@@ -82,7 +84,8 @@ MTL_INLINE TileKind key_tile_kind(const SampleMasks& masks, int64_t first_key) {
   return seen == 0 ? TileKind::kSkipped : seen == end - first_key ? TileKind::kWhole : TileKind::kMasked;
 }
 
-// Sets `seen` to all ones for keys that exist and that the key mask does not hide, and to 0 for other keys.
+// Sets `seen` to all ones for every key that exists and is not hidden by the key mask, and to 0 for all other
+// keys.
 MTL_INLINE void seen_keys(int32_t* seen, const SampleMasks& masks, int64_t first_key) {
   for (int64_t key = 0; key < kTile; ++key) {
     const bool real = first_key + key < masks.num_keys;
@@ -90,8 +93,8 @@ MTL_INLINE void seen_keys(int32_t* seen, const SampleMasks& masks, int64_t first
   }
 }
 
-// Returns the number of keys in the tile that the matmul of `count` rows from first_row on must include. None
-// of these rows attends to a later key.
+// Returns how many of the tile's keys a matmul of the `count` rows from first_row on must include. None of
+// these rows attends to a later key.
 MTL_INLINE int64_t keys_of_rows(const SampleMasks& masks, const TileRow& row, int64_t first_row, int64_t count,
                                 int64_t first_key) {
   if (!masks.causal) return smaller(kTile, larger(0, row.any.end - first_key));
@@ -99,8 +102,8 @@ MTL_INLINE int64_t keys_of_rows(const SampleMasks& masks, const TileRow& row, in
   return smaller(kTile, larger(0, SampleMasks::keys_of(masks, last).end - first_key));
 }
 
-// Writes kHidden over the scores of keys that `query` does not attend to, in the first `vectors` vectors of a
-// tile row.
+// Overwrites the scores of the keys that `query` does not attend to with kHidden, in the first `vectors`
+// vectors of a tile's row.
 MTL_INLINE void hide_keys(float* scores, const SampleMasks& masks, int64_t query, int64_t first_key,
                           const int32_t* seen, int64_t vectors) {
   const KeyRange range = SampleMasks::keys_of(masks, query);
@@ -129,8 +132,8 @@ MTL_INLINE VFloat keep(VFloat value, VInt mask) { return bits_to_float(float_to_
 
 MTL_INLINE Dropout no_dropout() { return {false, 0, 1.0f, {}, 0, 0}; }
 
-// Values that are the same for the dropout masks of all rows in a tile of keys. If a tile begins inside a
-// group of columns, it has the end of this group and the beginning of the next group.
+// Values that the dropout masks of all rows in a tile of keys share. If a tile begins inside a group of
+// columns, it consists of the end of this group and the beginning of the next group.
 struct DroppedColumns {
   PhiloxColumns groups[2];
   int64_t offset;  // of the tile's first key in the first group
@@ -143,7 +146,7 @@ MTL_INLINE void set_dropped_columns(DroppedColumns* columns, const Dropout& drop
   if (columns->offset != 0) columns->groups[1] = philox_columns(dropout.site, column / kTile + 1);
 }
 
-// Computes the masks of a tile that has columns of two groups.
+// Computes the masks of a tile whose columns belong to two groups.
 __attribute__((noinline)) void keep_masks_between(VInt* masks, const Dropout& dropout, const DroppedColumns& columns,
                                                   uint32_t row) {
   VInt both[2 * kTileVectors];
@@ -155,7 +158,7 @@ __attribute__((noinline)) void keep_masks_between(VInt* masks, const Dropout& dr
   }
 }
 
-// Computes the dropout masks of a query's probabilities. All bits are set for probabilities that are kept.
+// Computes the dropout masks of a query's probabilities. A mask has all bits set if the probability is kept.
 MTL_INLINE void keep_masks(VInt* masks, const Dropout& dropout, const DroppedColumns& columns, int64_t query) {
   const uint32_t row = static_cast<uint32_t>(dropout.first_query + query);
   if (columns.offset != 0) {
@@ -165,8 +168,8 @@ MTL_INLINE void keep_masks(VInt* masks, const Dropout& dropout, const DroppedCol
   }
 }
 
-// Returns the rows of one head in an operand. `size` is the length of a row, and `padded` is the number of
-// rows if samples are not packed.
+// Returns a head's rows in an operand. `size` is the length of a row. `padded` is the number of rows if
+// samples are not packed.
 template <typename T>
 MTL_INLINE Matrix<T> matrix_of(const AttentionProblem& problem, const AttentionOperand& operand, int64_t batch,
                                int64_t head, int64_t padded, int64_t size) {
@@ -203,8 +206,8 @@ MTL_INLINE Dropout dropout_of(const AttentionProblem& problem, int64_t batch, in
           first_key_of(problem, batch)};
 }
 
-// Returns the number of parts into which the work of each head is split. The number is more than 1 if there
-// are too few heads for all threads. It depends only on sizes.
+// Returns into how many parts the work of each head is split: more than 1 if there are too few heads for all
+// threads. The result depends only on sizes and the number of threads.
 MTL_INLINE int64_t parts_per_head(int64_t heads, int64_t threads, int64_t most) {
   if (heads >= 4 * threads || heads % threads == 0) return 1;
   return larger(1, smaller(most, (2 * threads + heads - 1) / heads));

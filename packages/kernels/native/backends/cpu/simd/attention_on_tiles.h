@@ -1,7 +1,7 @@
-// The matmuls of attention on tiles of matrices (bfloat16 factors, float32 sums): 2 x 2 tiles at a time. Left
-// operands are read a row at a time. Sums along the queries, for the gradients of keys and values, are
-// therefore computed transposed: their left operands (queries and output gradients) are transposed once, when
-// they are packed, and not for each tile of keys.
+// The matmuls of attention on the processor's tiles (bfloat16 factors, float32 sums): 2 x 2 tiles at a time.
+// Left operands are read a row at a time. Sums along the queries, which give the gradients of keys and
+// values, are therefore computed transposed: their left operands (queries and output gradients) are
+// transposed once, when they are packed, and not again for each tile of keys.
 #pragma once
 
 #include "backends/cpu/simd/attention_tiles.h"
@@ -9,7 +9,7 @@
 namespace mtl {
 namespace {
 
-// `Tiles` is the type of the instruction set's tiles.
+// Matmuls on tiles. `Tiles` is the tile type of the instruction set.
 template <typename Tiles>
 struct TileGemm : Bfloat16Words {
   static constexpr int kRowGroup = 2 * Tiles::kRows;
@@ -34,7 +34,7 @@ struct TileGemm : Bfloat16Words {
   }
 
  private:
-  // Multiplies rows of sums by their factors. Most factors are 1.
+  // Multiplies each row of sums by its factor. Most factors are 1.
   MTL_INLINE void multiply_sums(float* sum, int64_t sum_stride, int64_t vectors, const float* factors) {
     for (int64_t first = 0; first < kRowGroup; first += kLanes) {
       for (uint32_t rows = bits_of_mask((VInt)(load(factors + first) != 1.0f)); rows != 0; rows &= rows - 1) {
@@ -83,8 +83,8 @@ struct TileGemm : Bfloat16Words {
   }
 };
 
-// Packs columns as rows, packed[column][kTile / kDepth], because a matmul sums along these rows. Fills up to
-// kTile rows and whole groups of columns with zeros.
+// Packs columns as rows, packed[column][kTile / kDepth], because a matmul sums along these rows. Zeros fill
+// the rows up to kTile and the columns up to whole groups.
 template <typename Gemm, typename T>
 void pack_columns_as_rows(Word* packed, Matrix<T> matrix) {
   constexpr int64_t kStride = kTile / Gemm::kDepth;
@@ -102,7 +102,7 @@ void pack_columns_as_rows(Word* packed, Matrix<T> matrix) {
   }
 }
 
-// Calls `body` with two null pointers whose types are the fastest arithmetic of the instruction set and the
+// Calls `body` with two null pointers: to the type of the instruction set's fastest arithmetic, and to the
 // C++ type of `dtype`.
 template <typename Body>
 MTL_INLINE Status for_gemm(DType dtype, const Body& body) {

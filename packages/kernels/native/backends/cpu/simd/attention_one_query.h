@@ -1,5 +1,5 @@
 // Attention for a single query of one head, as in a step of generation. Every key and value is used only
-// once, so they are read sequentially, at memory bandwidth, instead of being packed into tiles.
+// once, so keys and values are read sequentially, at memory bandwidth, instead of being packed into tiles.
 #pragma once
 
 #include "backends/cpu/simd/attention_online.h"
@@ -16,7 +16,7 @@ struct OneQuery {
   ScoreScale scale;
 };
 
-// Per-thread memory: the query and the running sum of values, both in float, and the scores of a tile of
+// Per-thread memory: the query and the running sum of values, both as float, and the scores for a tile of
 // keys.
 struct OneQueryScratch {
   float *query, *sums, *scores;
@@ -27,7 +27,7 @@ MTL_INLINE OneQueryScratch carve_one_query(Carver* carver, const AttentionProble
           carve<float>(carver, round_up(problem.value_size, kLanes)), carve<float>(carver, kTile)};
 }
 
-// Returns the dot product of the query and a key. `query` is padded with zeros to a whole vector.
+// Returns the dot product of the query and a key. `query` must be padded with zeros to whole vectors.
 template <typename T>
 MTL_INLINE float score_of(const float* query, const T* key, int64_t head_size) {
   VFloat products = {};
@@ -37,7 +37,7 @@ MTL_INLINE float score_of(const float* query, const T* key, int64_t head_size) {
   return sum(products);
 }
 
-// Computes sums = factor * sums + weights^T values for `kVectors` vectors of columns, which stay in
+// Computes sums = factor * sums + weights^T @ values for `kVectors` vectors of columns. The sums stay in
 // registers.
 template <int kVectors, typename T>
 MTL_INLINE void add_values(float* sums, float factor, const float* weights, const T* values, int64_t stride,
@@ -55,8 +55,8 @@ MTL_INLINE void add_values(float* sums, float factor, const float* weights, cons
   for (int vector = 0; vector < kVectors; ++vector) store(sums + column + vector * kLanes, running[vector]);
 }
 
-// Processes keys tile by tile, with a running maximum and denominator as in attention_online.h. Probabilities
-// stay in float.
+// Processes the keys tile by tile, with a running maximum and denominator as in attention_online.h. The
+// probabilities stay in float.
 template <typename T>
 void attend_one_query(const OneQuery<T>& head, const OneQueryScratch& scratch) {
   constexpr int kVectors = 4;
@@ -116,13 +116,13 @@ inline int64_t one_query_bytes_of_thread(const AttentionProblem& problem) {
   return counter.used;
 }
 
-// Returns the bytes of scratch memory that `attend_one_query_all` needs.
+// Returns the number of bytes of scratch memory that `attend_one_query_all` needs.
 inline int64_t one_query_bytes(const AttentionProblem& problem) {
   return one_query_bytes_of_thread(problem) * one_query_threads(problem);
 }
 
-// Returns true if `attend_one_query_all` can compute a problem: a problem with one query that attends to a
-// range of at least one key, without statistics and dropout.
+// Returns true if `attend_one_query_all` can compute a problem: it has one query, which attends to a range of
+// at least one key, and neither statistics nor dropout.
 inline bool has_one_query(const AttentionProblem& problem) {
   const int64_t position = problem.first_query - problem.first_key;
   return problem.num_queries == 1 && position >= 0 && position < problem.num_keys && problem.log_sum_exp == nullptr &&
@@ -130,8 +130,8 @@ inline bool has_one_query(const AttentionProblem& problem) {
          problem.dropout_probability == 0.0;
 }
 
-// Computes all heads of a problem for which has_one_query is true, on several threads if there is enough
-// memory to read. Results do not depend on the number of threads.
+// Computes all heads of a problem for which has_one_query is true. Uses several threads if the keys and
+// values to read are large enough. Results do not depend on the number of threads.
 template <typename T>
 Status attend_one_query_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_keys = problem.num_keys;

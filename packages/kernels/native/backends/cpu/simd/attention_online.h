@@ -1,5 +1,5 @@
-// Attention forward for one head, one tile of queries at a time, over tiles of keys with a running maximum
-// and denominator ("online softmax"; Milakov and Gimelshein 2018, Dao et al. 2022).
+// The forward pass of attention for one head, one tile of queries at a time. Iterates over tiles of keys with
+// a running maximum and denominator ("online softmax"; Milakov and Gimelshein 2018, Dao et al. 2022).
 #pragma once
 
 #include "backends/cpu/simd/attention_on_tiles.h"
@@ -10,11 +10,10 @@
 namespace mtl {
 namespace {
 
-// The initial running maximum: finite, so that no difference is NaN, and below every score.
+// The initial running maximum. It is finite, so that no difference is NaN, and lower than every score.
 constexpr float kNoMaximum = static_cast<float>(kEmptyLogSumExp);
 
-// The maximum by which a score (in base 2) may exceed the running maximum before the running maximum is
-// raised.
+// The running maximum is raised only when a score (in base 2) exceeds it by more than this value.
 constexpr float kSlack = 8.0f;
 
 // One head of one sample.
@@ -29,7 +28,7 @@ struct ForwardHead {
   ScoreScale scale;
 };
 
-// Per-thread memory. Keys and values are packed once for each head, and all tiles of queries use these packed
+// Per-thread memory. Keys and values are packed once per head, and all tiles of queries use the packed
 // copies. If there is only one tile of queries, memory for one packed tile is enough.
 struct ForwardScratch {
   Word *queries, *probabilities, *keys, *values;
@@ -39,7 +38,7 @@ struct ForwardScratch {
   int64_t slots;
 };
 
-// Allocates parts of a block of memory, aligned to 64 bytes. With a null base, only counts the bytes.
+// Allocates parts of a block of memory, aligned to 64 bytes. If the base is null, only counts the bytes.
 struct Carver {
   char* base;
   int64_t used;
@@ -76,7 +75,8 @@ ForwardScratch carve_forward(Carver* carver, const AttentionProblem& problem) {
   return scratch;
 }
 
-// Stores kDepth vectors of probabilities as the left operand of a matmul: floats, or pairs of bfloat16.
+// Stores kDepth vectors of probabilities as the left operand of a matmul. The words are floats, or pairs of
+// bfloat16.
 template <typename Gemm>
 MTL_INLINE void store_probabilities(Word* words, const VFloat* values) {
   if constexpr (Gemm::kDepth == 1) {
@@ -86,14 +86,15 @@ MTL_INLINE void store_probabilities(Word* words, const VFloat* values) {
   }
 }
 
-// Returns the number of vectors that cover `keys` scores, a multiple of the number that store_probabilities
-// takes.
+// Returns how many vectors cover `keys` scores. The result is a multiple of how many vectors
+// store_probabilities takes.
 template <typename Gemm>
 MTL_INLINE int64_t vectors_of(int64_t keys) {
   return round_up((keys + kLanes - 1) / kLanes, Gemm::kDepth);
 }
 
-// Computes one row of softmax_tile, `vectors` vectors long: writes the probabilities and returns their sum.
+// Computes one row of softmax_tile, which has `vectors` vectors: writes the probabilities and returns their
+// sum.
 template <typename Gemm, bool kDropout, bool kWhole>
 MTL_INLINE VFloat softmax_row(Word* probabilities, const float* scores, const VInt* masks, float scale, float highest,
                               int64_t vectors) {
@@ -113,7 +114,7 @@ MTL_INLINE VFloat softmax_row(Word* probabilities, const float* scores, const VI
   return total;
 }
 
-// Returns the highest of the scores in the same lane of each vector.
+// Returns, for each lane, the highest score in this lane of any vector.
 MTL_INLINE VFloat highest_lanes(const float* scores, int64_t vectors) {
   VFloat highest = splat(kHidden);
   for (int64_t vector = 0; vector < vectors; ++vector) highest = maximum(highest, load(scores + vector * kLanes));
@@ -122,8 +123,8 @@ MTL_INLINE VFloat highest_lanes(const float* scores, int64_t vectors) {
 
 MTL_INLINE float highest_score(const float* scores, int64_t vectors) { return largest(highest_lanes(scores, vectors)); }
 
-// Raises the running maxima of kLanes rows, and computes the factors of their earlier sums. On tiles, a
-// maximum is raised only if scores in base 2 exceed it by more than `slack`, since a factor other than 1
+// Raises the running maxima of kLanes rows, and computes the factors for their earlier sums. On tiles, a
+// maximum is raised only if scores in base 2 exceed it by more than `slack`, because a factor other than 1
 // requires a pass over the sums.
 MTL_INLINE void raise_maxima(const ForwardScratch& scratch, int64_t row, const VFloat* lanes_of_rows, float scale,
                              float slack) {
@@ -135,15 +136,15 @@ MTL_INLINE void raise_maxima(const ForwardScratch& scratch, int64_t row, const V
   const VFloat before = load(scratch.maxima + row), now = highest * scale;
   const VFloat maxima = select(now > before + slack, now, before), exponent = before - maxima;
   store(scratch.maxima + row, maxima);
-  // the factor is exactly 1 if the maximum does not change, so that a tile without visible keys changes no
-  // bit of a row
+  // if the maximum does not change, the factor is exactly 1, so a tile without visible keys does not change
+  // any bit of a row
   store(scratch.factors + row, select(exponent == 0.0f, splat(1.0f), power_of_two<false>(exponent)));
 }
 
-// Converts the scores of a tile to 2^(score - running maximum), applies dropout, and updates maximum and
-// denominator; `scale` converts scores to base 2. scratch.factors receives the factors by which the earlier
-// sums of each row must be multiplied. vectors[row group] is the length of the group's rows in vectors, which
-// is kTileVectors in a whole tile.
+// Converts a tile's scores to 2^(score - running maximum), applies dropout, and updates maximum and
+// denominator. `scale` converts scores to base 2. scratch.factors receives the factors by which each row's
+// earlier sums must be multiplied. vectors[row group] is the length of the group's rows in vectors, which is
+// kTileVectors in a whole tile.
 template <typename Gemm, bool kDropout, bool kWhole>
 void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                   float slack, const Dropout& dropout, int64_t first_query, int64_t first_key) {
@@ -170,15 +171,15 @@ void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t
   }
 }
 
-// Rows to prefetch: the inputs of the next tiles and the output of the current tile row. Matrices that have
-// no rows are not prefetched.
+// The rows to prefetch: inputs of the next tiles and the output of the current tile row. A matrix without
+// rows is not prefetched.
 template <typename T>
 struct ForwardAhead {
   Matrix<const T> queries, keys, values;
   Results<T> outputs;
 };
 
-// Caps the scores of a tile; vectors[row group] is the length of the group's rows in vectors.
+// Soft-caps a tile's scores. vectors[row group] is the length of the group's rows in vectors.
 template <typename Gemm>
 __attribute__((noinline)) void cap_tile(float* scores, const int64_t* vectors, int64_t num_groups, const ScoreScale& scale) {
   for (int64_t row = 0; row < num_groups * Gemm::kRowGroup; ++row) {
@@ -186,7 +187,8 @@ __attribute__((noinline)) void cap_tile(float* scores, const int64_t* vectors, i
   }
 }
 
-// Processes one tile of scores: matmul, soft cap, masks, softmax, and the matmul with the values.
+// Processes one tile of scores: the matmul with the keys, soft cap, masks, softmax, and the matmul with the
+// values.
 template <typename Gemm, typename T>
 void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row, int64_t key_tile,
                   TileKind kind, const ForwardAhead<T>& ahead, bool first_tile) {
@@ -237,8 +239,8 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
   }
 }
 
-// Raises a head's highest score to the maximum of rows (in base 2). Threads that compute other samples and
-// parts may raise it at the same time.
+// Raises a head's highest score to the maximum of `maxima` (in base 2). Threads that compute other samples
+// and parts may raise it at the same time.
 __attribute__((noinline)) void raise_highest(float* highest, const float* maxima, int64_t count) {
   float greatest = maxima[0];
   for (int64_t row = 1; row < count; ++row) greatest = maxima[row] > greatest ? maxima[row] : greatest;
@@ -251,7 +253,8 @@ __attribute__((noinline)) void raise_highest(float* highest, const float* maxima
   }
 }
 
-// Computes sums [columns] of the values of the keys that a query sees, from its maximum, which is in base 2.
+// Computes the weighted sums [columns] of values, over the keys to which a query attends. `highest` is the
+// highest score of these keys, in base 2.
 template <typename T>
 __attribute__((noinline)) void sum_seen_values(float* sums, const ForwardHead<T>& head, int64_t query, float highest) {
   const int64_t size = head.queries.columns, value_size = head.values.columns;
@@ -284,8 +287,8 @@ __attribute__((noinline)) void sum_seen_values(float* sums, const ForwardHead<T>
 
 // Divides the sums of a tile of queries by the denominators, and writes outputs and statistics. If a row is
 // not finite, it is computed again from only the keys to which its query attends. This is necessary because a
-// tile's matmul multiplies the values of hidden keys by 0, and the result is NaN if such a value is infinite
-// or NaN.
+// tile's matmul multiplies the values of hidden keys by 0, which gives NaN if such a value is infinite or
+// NaN.
 template <typename T>
 void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row) {
   const int64_t value_size = head.values.columns;
@@ -332,7 +335,7 @@ MTL_INLINE void fill_zero(float* values, int64_t count) {
 }
 
 // Returns the rows to prefetch while tile (query_tile, key_tile) is computed. `next_key_tile` is the tile of
-// keys that follows; key_tiles if no tile follows.
+// keys that follows, or key_tiles if none follows.
 template <typename T>
 ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* next_head, const ForwardScratch& scratch,
                            const TileRow& row, int64_t next_query_tile, int64_t next_key_tile) {
@@ -347,7 +350,7 @@ ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* nex
   ahead.outputs = rows_of(head.outputs, row.first_query);
   if (next_query_tile * kTile < head.queries.rows) {
     ahead.queries = rows_of(head.queries, next_query_tile * kTile);
-    // Causal attention continues with the keys at the same positions as those queries.
+    // Causal attention continues with the keys at the same positions as the next queries.
     if (!head.masks.causal || next_query_tile >= key_tiles || scratch.packed[next_query_tile]) return ahead;
     ahead.keys = rows_of(head.keys, next_query_tile * kTile);
     ahead.values = rows_of(head.values, next_query_tile * kTile);
@@ -359,7 +362,7 @@ ForwardAhead<T> look_ahead(const ForwardHead<T>& head, const ForwardHead<T>* nex
   return ahead;
 }
 
-// Computes query tiles part, part + num_parts, ... of one head.
+// Computes the query tiles part, part + num_parts, ... of one head.
 template <typename Gemm, typename T>
 void forward_head(const ForwardHead<T>& head, const ForwardHead<T>* next_head, const ForwardScratch& scratch,
                   int64_t part, int64_t num_parts) {
@@ -433,13 +436,13 @@ int64_t forward_bytes_of_thread(const AttentionProblem& problem) {
   return counter.used;
 }
 
-// Returns the bytes of scratch memory that `forward_all` needs.
+// Returns the number of bytes of scratch memory that `forward_all` needs.
 template <typename Gemm>
 int64_t forward_bytes(const AttentionProblem& problem) {
   return forward_bytes_of_thread<Gemm>(problem) * num_threads();
 }
 
-// Computes all heads, in parallel. Results do not depend on which thread computes which part.
+// Computes all heads in parallel. Results do not depend on which thread computes which part.
 template <typename Gemm, typename T>
 Status forward_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_queries = problem.num_queries;
@@ -451,8 +454,8 @@ Status forward_all(const AttentionProblem& problem) {
                         static_cast<long long>(forward_bytes<Gemm>(problem)));
   }
   const int64_t parts = parts_per_head(num_heads, threads, (num_queries + kTile - 1) / kTile);
-  // each thread takes several consecutive heads, because these heads are neighbours in memory, and because
-  // the thread can prefetch the next head
+  // each thread takes several consecutive heads, because they are neighbours in memory, so that the thread
+  // can prefetch the next head
   const int64_t chunk = larger(1, num_heads * parts / (8 * threads));
   for_tasks(num_heads * parts, chunk, threads, [&](int64_t task, int thread) {
     Carver carver = {static_cast<char*>(memory.data) + bytes_of_thread * thread, 0};

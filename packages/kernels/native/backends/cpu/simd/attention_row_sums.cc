@@ -19,7 +19,7 @@ void sum_rows(const OpCall& call) {
   const Output* const output = call.data<Output>(Op::kOutput);
   const T* const gradient = call.data<T>(Op::kOutputGradient);
   float* const row_sums = call.data<float>(Op::kRowSums);
-  // each task computes one head, because the sums of a head are neighbours in memory
+  // each task computes one head, because a head's sums are neighbours in memory
   for_each(rows.heads, rows.count() * rows.head_size, [&](int64_t head) {
     for (int64_t position = 0; position < rows.positions; ++position) {
       const int64_t first = (position * rows.heads + head) * rows.head_size;

@@ -7,7 +7,7 @@
 namespace mtl {
 namespace {
 
-// Returns the sink of a head, of any floating dtype but float64.
+// Returns a head's sink as float. It may have any floating dtype except float64.
 float sink_at(const OpCall& call, int tensor, int64_t head) {
   if (!call.has(tensor)) return 0.0f;
   float sink = 0.0f;

@@ -1,9 +1,9 @@
 // Small matmuls for attention on packed tiles that stay in a core's cache.
 //
-// Operands are arrays of 32-bit words. With float32 arithmetic a word is one float; with bfloat16 arithmetic
-// (where the instruction set multiplies pairs) a word is a pair of neighbours along the summed dimension,
-// which one instruction multiplies and adds. The strides are parameters, so that one matmul kernel serves
-// both arithmetics and transposed left operands:
+// Operands are arrays of 32-bit words. With float32 arithmetic, a word is one float; with bfloat16 arithmetic
+// (if the instruction set multiplies pairs), a word is a pair of neighbours along the summed dimension, which
+// one instruction multiplies and adds. The strides are parameters, so that one matmul kernel serves both
+// kinds of arithmetic and transposed left operands:
 //
 //   sum[row, column] += for all steps:
 //                       left[row * left_row + step * left_step] * right[step * right_stride + column]
@@ -27,13 +27,13 @@ MTL_INLINE void store_words(Word* destination, VUint words) { *reinterpret_cast<
 
 // ---- the arithmetics ----
 
-// The common part of the arithmetics that compute matmuls with vectors.
+// The part that all kinds of arithmetic on vectors have in common.
 struct OnVectors {
   static constexpr int kRowGroup = kVectorRows;  // rows that are computed together
   static constexpr int kStepMultiple = 1;        // a sum is padded with zeros to a multiple of this number of steps
   static constexpr bool kOnTiles = false;
 
-  // A thread calls these before and after its matmuls.
+  // A thread calls these functions before and after its matmuls.
   MTL_INLINE void begin() {}
   MTL_INLINE void end() {}
 };
@@ -46,7 +46,7 @@ struct FloatGemm : OnVectors {
     const VUint lefts = left - VUint{};
     return add_product(sum, (VFloat)lefts, (VFloat)right);
   }
-  // Loads the words of up to kLanes * kDepth elements; elements from `count` on are zero.
+  // Loads the words that contain up to kLanes * kDepth elements. Elements from `count` on are zero.
   template <typename T>
   MTL_INLINE VUint load_words(const T* source, int64_t count) {
     return float_to_bits(load_up_to(source, count));
@@ -70,7 +70,7 @@ struct Bfloat16Gemm : Bfloat16Words, OnVectors {
   }
 };
 
-// The arithmetic for tensors of type T, on vectors.
+// The arithmetic that vectors use for tensors of type T.
 template <typename T>
 using GemmOf = std::conditional_t<kHasBfloat16Pairs && std::is_same_v<T, bfloat16>, Bfloat16Gemm, FloatGemm>;
 
@@ -111,14 +111,14 @@ MTL_INLINE void multiply_panel(float* sum, int64_t sum_stride, const Word* left,
   }
 }
 
-// Factors for multiply_rows: with kAdd, products are added to the existing sums; with kOverwrite, they
-// overwrite the sums.
+// Factors for multiply_rows. With kAdd, products are added to the existing sums; with kOverwrite, they
+// replace the sums.
 const float kOnes[kVectorRows] = {1.0f, 1.0f, 1.0f, 1.0f};
 constexpr const float* kAdd = kOnes;
 constexpr const float* kOverwrite = nullptr;
 
-// Computes Gemm::kRowGroup rows of `vectors` vectors: sum = factors[row] * sum + left right, or left right if
-// factors is null. On tiles, `left_step` must be 1.
+// Computes Gemm::kRowGroup rows of `vectors` vectors: sum = factors[row] * sum + left @ right, or left @
+// right if `factors` is null. On tiles, `left_step` must be 1.
 template <typename Gemm>
 __attribute__((noinline)) void multiply_rows(float* sum, int64_t sum_stride, const Word* left, int64_t left_row,
                                              int64_t left_step, const Word* right, int64_t right_stride,
@@ -150,7 +150,7 @@ __attribute__((noinline)) void multiply_rows(float* sum, int64_t sum_stride, con
 
 // ---- packing ----
 
-// A strided matrix in a tensor: `rows` rows of `columns` elements.
+// A strided matrix in a tensor, with `rows` rows of `columns` elements.
 template <typename T>
 struct Matrix {
   T* data;
@@ -162,8 +162,8 @@ MTL_INLINE Matrix<T> rows_of(const Matrix<T>& matrix, int64_t first) {
   return {matrix.data + first * matrix.stride, matrix.stride, smaller(kTile, matrix.rows - first), matrix.columns};
 }
 
-// The destination of results for operands of type T. Results are rounded to T in one matrix, or are float32
-// in the other. The matrix that is not used has no rows.
+// Where results for operands of type T are stored: rounded to T in one matrix, or as float32 in a second
+// matrix. The matrix that is not used has no rows.
 template <typename T>
 struct Results {
   Matrix<T> rounded;
@@ -186,9 +186,9 @@ MTL_INLINE void with_matrix(const Results<T>& results, const Body& body) {
   }
 }
 
-// Prefetches rows first .. first + count of a tile's matrix. The hardware prefetcher does not predict the
-// rows of one head, because they are kilobytes apart. Prefetching a few rows at a time during matmuls costs
-// no time.
+// Prefetches `count` rows of a tile's matrix, from row `first` on. The hardware prefetcher does not predict
+// the rows of one head, because they are kilobytes apart. Prefetching a few rows at a time during matmuls
+// costs no time.
 template <bool kWrite = false, typename T>
 MTL_INLINE void prefetch_rows(const Matrix<T>& matrix, int64_t first, int64_t count) {
   const int64_t end = smaller(first + count, matrix.rows);
@@ -204,20 +204,20 @@ MTL_INLINE void prefetch_rows(const Results<T>& results, int64_t first, int64_t 
   with_matrix(results, [&](const auto& matrix) { prefetch_rows<kWrite>(matrix, first, count); });
 }
 
-// Returns the words of a row of `columns` elements, rounded up to whole vectors.
+// Returns how many words a row of `columns` elements takes, rounded up to whole vectors.
 template <typename Gemm>
 MTL_INLINE int64_t row_words(int64_t columns) {
   return round_up((columns + Gemm::kDepth - 1) / Gemm::kDepth, kLanes);
 }
 
-// Returns the number of steps of a sum over `elements` elements.
+// Returns how many steps a sum over `elements` elements has.
 template <typename Gemm>
 MTL_INLINE int64_t steps_of(int64_t elements) {
   return round_up(divide_up(elements, Gemm::kDepth), Gemm::kStepMultiple);
 }
 
-// Packs rows for a matmul that sums along the columns, packed[row][row_words(columns)]. Fills up to a
-// multiple of Gemm::kRowGroup rows with zeros.
+// Packs rows for a matmul that sums along the columns, packed[row][row_words(columns)]. Zeros fill the rows
+// up to a multiple of Gemm::kRowGroup.
 template <typename Gemm, typename T>
 void pack_rows(Word* packed, Matrix<T> matrix) {
   const int64_t stride = row_words<Gemm>(matrix.columns);
@@ -258,8 +258,8 @@ void pack_transposed(Word* packed, Matrix<T> matrix) {
   }
 }
 
-// Returns kLanes neighbouring words, from `row` and `column` on. Each word holds kDepth rows of one column,
-// and zeros beyond the matrix.
+// Returns kLanes neighbouring words, from `row` and `column` on. Each word contains kDepth rows of one
+// column, and zeros beyond the matrix.
 template <typename Gemm, typename T>
 MTL_INLINE VUint words_of_rows(const Matrix<T>& matrix, int64_t row, int64_t column) {
   VUint words = {};
@@ -273,7 +273,7 @@ MTL_INLINE VUint words_of_rows(const Matrix<T>& matrix, int64_t row, int64_t col
 }
 
 // Packs columns for a matmul that sums along the rows, packed[row / kDepth][columns rounded up to vectors].
-// Fills up to kTile rows with zeros.
+// Zeros fill the rows up to kTile.
 template <typename Gemm, typename T>
 void pack_columns(Word* packed, Matrix<T> matrix) {
   const int64_t stride = round_up(matrix.columns, kLanes);

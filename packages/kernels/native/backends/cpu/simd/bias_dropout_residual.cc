@@ -14,8 +14,8 @@ struct Dropout {
   int64_t first_column;      // of the mask
 };
 
-// Returns the dropout of activations [S, B, H], which are tensor 1 of the call. `samples` is the argument
-// number of the samples tensor; the positions are the next argument.
+// Returns the dropout of activations [S, B, H], which are the call's tensor 1. `samples` is the argument
+// index of the samples tensor; the positions are the next argument.
 Dropout dropout_of(const OpCall& call, int samples) {
   using Op = BiasDropoutResidualForward;
   const double probability = call.attribute(Op::kProbability);
@@ -26,8 +26,8 @@ Dropout dropout_of(const OpCall& call, int samples) {
           call.integer(Op::kFirstColumn)};
 }
 
-// Computes the masks of 64 columns one element at a time, for columns that do not begin at a group of the
-// generator.
+// Computes the masks of 64 columns one element at a time. Used if the columns do not begin at the start of
+// one of the generator's groups.
 MTL_INLINE void keep_masks_from(VInt* masks, const Dropout& dropout, int64_t column, int64_t position, int64_t sample) {
   for (int i = 0; i < 64; ++i) {
     const uint32_t random = philox_element(dropout.key, column + i, position, sample, /*head=*/0);
@@ -35,7 +35,7 @@ MTL_INLINE void keep_masks_from(VInt* masks, const Dropout& dropout, int64_t col
   }
 }
 
-// Calls apply(column, mask) for all vectors of a row. Without dropout, all bits of the mask are ones.
+// Calls apply(column, mask) for all vectors of a row. Without dropout, all bits of the mask are set.
 template <typename Apply>
 MTL_INLINE void for_masked_row(const Dropout& dropout, int64_t row, int64_t hidden, const Apply& apply) {
   constexpr int kVectors = 64 / kLanes;

@@ -4,7 +4,8 @@
 namespace mtl {
 namespace {
 
-// Computes out[row, f] = gelu(in + bias), or gradient[row, f] * gelu'(in + bias) if kBackward.
+// Computes output[row, f] = gelu(input + bias), or gradient[row, f] * gelu'(input + bias) if kBackward is
+// true.
 template <bool kErf, bool kBackward, typename T>
 void run(T* output, const T* gradient, const T* input, const T* bias, int64_t rows, int64_t columns) {
   for_each(rows, rows * columns, [&](int64_t row) {

@@ -5,7 +5,8 @@
 namespace mtl {
 namespace {
 
-// Computes out[row, f] = max(in + bias, 0)^2, or gradient[row, f] * 2 max(in + bias, 0) if kBackward.
+// Computes output[row, f] = max(input + bias, 0)^2, or gradient[row, f] * 2 * max(input + bias, 0) if
+// kBackward is true.
 template <bool kBackward, typename T>
 void run(T* output, const T* gradient, const T* input, const T* bias, int64_t rows, int64_t columns) {
   for_each(rows, rows * columns, [&](int64_t row) {

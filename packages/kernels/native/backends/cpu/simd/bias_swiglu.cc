@@ -11,9 +11,9 @@ MTL_INLINE VFloat biased(const T* row, const T* bias, int64_t column, int64_t le
   return bias == nullptr ? value : value + load_up_to(bias + column, left);
 }
 
-// Returns 1 / (1 + e), where e = exponential(-gate) is clamped to a finite value. Below -88, the sigmoid is
-// less than float32's smallest normal number. The result is then 0, so that its product with a large gate is
-// not large. NaN stays NaN.
+// Returns 1 / (1 + e). `e` must be exponential(-gate), which is clamped to a finite value. If the gate is
+// below -88, the sigmoid is less than float32's smallest normal number, and the result is 0, so that its
+// product with a large gate is not large. NaN stays NaN.
 MTL_INLINE VFloat sigmoid(VFloat gate, VFloat e) { return select(gate < -88.0f, splat(0.0f), 1.0f / (1.0f + e)); }
 
 Status forward(const OpCall& call) {
@@ -51,7 +51,8 @@ Status backward(const OpCall& call) {
         const VFloat gate = biased(from, bias, f, left), up = biased(from, bias, width + f, left);
         const VFloat gradient = load_up_to(output_gradient + row * width + f, left);
         const VFloat e = exponential(-gate), s = sigmoid(gate, e);
-        // the derivative of gate * s with respect to gate is s + gate s (1 - s), with 1 - s = e s
+        // the derivative of `gate * s` with respect to gate is `s + gate * s * (1 - s)`, where `1 - s = e *
+        // s`
         store_up_to(to + f, gradient * up * (s + gate * s * (e * s)), left);
         store_up_to(to + width + f, gradient * (gate * s), left);
       }

@@ -1,4 +1,4 @@
-// Sums over rows with one result per column, on several threads. Every thread sums contiguous rows into its
+// Sums over rows on several threads, with one result per column. Every thread sums contiguous rows into its
 // own buffer, and the buffers are added in the order of the threads. The result depends on the number of
 // threads but not on timing.
 #pragma once
@@ -13,7 +13,7 @@ inline int column_sums_threads(int64_t rows, int64_t num_sums) {
   return rows * num_sums >= kParallelElements ? num_threads() : 1;
 }
 
-// Returns the bytes of scratch memory that `column_sums` needs.
+// Returns the number of bytes of scratch memory that `column_sums` needs.
 inline int64_t column_sums_bytes(int64_t rows, int64_t num_sums) {
   return static_cast<int64_t>(sizeof(float)) * num_sums * column_sums_threads(rows, num_sums);
 }

@@ -6,7 +6,7 @@
 namespace mtl {
 namespace {
 
-// Converts logits to the logits of the softmax: the same or, if kCapped, cap tanh(logit / cap).
+// Converts logits to the logits of the softmax: the same or, if kCapped is true, `cap * tanh(logit / cap)`.
 template <bool kCapped>
 struct SoftmaxLogits {
   float cap, inverse_cap;
@@ -15,14 +15,14 @@ struct SoftmaxLogits {
     return kCapped ? hyperbolic_tangent(logit * v.inverse_cap) * v.cap : logit;
   }
   MTL_INLINE float of(const SoftmaxLogits& v, float logit) { return kCapped ? of(v, splat(logit))[0] : logit; }
-  // Returns the derivative of a result of `of` with respect to its logit.
+  // Returns the derivative of `of` with respect to its logit, given its result.
   MTL_INLINE VFloat derivative(const SoftmaxLogits& v, VFloat result) {
     const VFloat ratio = result * v.inverse_cap;
     return kCapped ? (1.0f - ratio) * (1.0f + ratio) : splat(1.0f);
   }
 };
 
-// Calls `body` with the SoftmaxLogits of a call.
+// Calls `body` with the SoftmaxLogits for the given soft cap.
 template <typename Body>
 Status with_cap(double cap, const Body& body) {
   const float one = static_cast<float>(cap);
@@ -31,7 +31,7 @@ Status with_cap(double cap, const Body& body) {
 
 template <typename T>
 MTL_INLINE float row_maximum(const T* logits, int64_t columns) {
-  // there are four running maxima, because each step depends on the previous step
+  // four running maxima are used, because each step must wait for the previous step of the same maximum
   VFloat greatest[4] = {splat(-INFINITY), splat(-INFINITY), splat(-INFINITY), splat(-INFINITY)};
   int64_t v = 0;
   for (; v + 4 * kLanes <= columns; v += 4 * kLanes) {
@@ -46,7 +46,7 @@ MTL_INLINE float row_maximum(const T* logits, int64_t columns) {
 template <typename T, typename Logits>
 MTL_INLINE float sum_of_exponentials(const T* logits, int64_t columns, float greatest, const Logits& softmax) {
   const auto weights_of = [&](VFloat values) { return exponential(Logits::of(softmax, values) - greatest); };
-  // there are four running sums, because a single sum would lose precision over 50,000 terms
+  // four running sums are used, because a single sum would lose precision over 50,000 terms
   VFloat totals[4] = {};
   int64_t v = 0;
   for (; v + 4 * kLanes <= columns; v += 4 * kLanes) {
@@ -69,7 +69,7 @@ Status statistics_of(const OpCall& call, const Logits& softmax) {
       *const label_logits = call.data<float>(Op::kLabelLogit);
   for_each(rows, rows * width, [&](int64_t row) {
     const T* const from = logits + row * width;
-    // a cap does not change the order of logits; if there are no columns, the maximum stays -infinity
+    // a soft cap does not change the order of logits; if there are no columns, the maximum stays -infinity
     maxima[row] = num_columns == 0 ? -INFINITY : Logits::of(softmax, row_maximum(from, num_columns));
     sums[row] = sum_of_exponentials(from, num_columns, maxima[row], softmax);
     const int64_t label = labels[row] - first_column;
@@ -79,8 +79,8 @@ Status statistics_of(const OpCall& call, const Logits& softmax) {
 }
 
 // Writes scale * exp(logit - greatest), with scale = weight / sum, times the derivative of the soft cap.
-// Writes zeros to padding columns. The caller then corrects the label's column. If the scale is zero, the
-// gradient is zero for any logits, NaN included.
+// Padding columns become zero. The caller must then correct the label's column. If the scale is zero, the
+// gradient is zero for all logits, even for NaN.
 template <typename T, typename Logits>
 MTL_INLINE void gradient_of_row(T* gradient, const T* logits, int64_t width, int64_t columns, float greatest,
                                 float scale, const Logits& softmax) {
@@ -112,14 +112,15 @@ Status backward_of(const OpCall& call, const Logits& softmax) {
   float* const losses = call.data<float>(Op::kLoss);
   for_each(rows, rows * width, [&](int64_t row) {
     const float weight = labels[row] == ignored ? 0.0f : weights[row];
-    // the label's logit is subtracted from the maximum first: added to a large maximum, the logarithm would
-    // lose its digits
+    // the label's logit must be subtracted from the maximum first: if the logarithm were added to a large
+    // maximum, it would lose its digits
     losses[row] = weight == 0.0f ? 0.0f : logf(sums[row]) + (maxima[row] - label_logits[row]);
     if (gradients == nullptr) return;
     T* const gradient = gradients + row * width;
     const int64_t label = labels[row] - first_column;
     const bool own = weight != 0.0f && label >= 0 && label < num_columns;
-    // read before the row is overwritten, because gradients may use the memory of the logits
+    // the label's logit is read before the row is overwritten, because gradients may use the memory of the
+    // logits
     const float label_logit = own ? Logits::of(softmax, load_one(logits + row * width + label)) : 0.0f;
     gradient_of_row(gradient, logits + row * width, width, num_columns, maxima[row],
                     weight == 0.0f ? 0.0f : weight / sums[row], softmax);
@@ -147,7 +148,7 @@ Status backward(const OpCall& call) {
   });
 }
 
-// runs on one thread, because one value per token is too little work for several
+// runs on one thread, because one value per token is too little work for several threads
 Status rescale(const OpCall& call) {
   using Op = CrossEntropyRescale;
   float* const output = call.data<float>(Op::kOutput);

@@ -6,7 +6,7 @@ namespace {
 
 constexpr int64_t kChunk = 4096;
 
-// Calls body(first, last) for chunks of [0, size) on all threads.
+// Calls body(first, last) for each chunk of [0, size), on all threads.
 template <typename Body>
 MTL_INLINE void for_chunks(int64_t size, const Body& body) {
   for_each(divide_up(size, kChunk), size,

@@ -29,7 +29,8 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// Divides columns among threads, so that a single thread sums every element of the table in token order.
+// Divides the columns among threads, so that each element of the table is summed by a single thread, in token
+// order.
 template <typename T>
 Status backward_of(const OpCall& call) {
   using Op = EmbeddingBackward;

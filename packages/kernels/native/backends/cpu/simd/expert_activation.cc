@@ -16,8 +16,8 @@ struct Value {
   VFloat value, derivative;
 };
 
-// Returns x sigmoid(factor x) and its derivative. A sigmoid that is less than float32's smallest normal
-// number becomes 0, so that its product with a large gate is not large.
+// Returns `x * sigmoid(factor * x)` and its derivative. If the sigmoid is less than float32's smallest normal
+// number, it becomes 0, so that its product with a large gate is not large.
 MTL_INLINE Value sigmoid_weighted(VFloat x, float factor) {
   const VFloat scaled = factor * x, e = exponential(-scaled);
   const VFloat s = select(scaled < -88.0f, splat(0.0f), 1.0f / (1.0f + e));
@@ -34,13 +34,13 @@ MTL_INLINE Value activate(VFloat x) {
   return {positive * positive, 2.0f * positive};
 }
 
-// Elements of the output before they are multiplied by the probability of their row, with their derivatives
-// with respect to both operands.
+// Elements of the output before they are multiplied by their row's probability, and their derivatives with
+// respect to the gate and to the value.
 struct Elements {
   VFloat value, by_gate, by_value;
 };
 
-// A row of the input, and the biases of its group.
+// A row of the input, and the biases of its group's columns.
 template <typename T>
 struct Columns {
   const T *row, *bias;  // bias: null if absent
@@ -74,7 +74,7 @@ void clear_row(T* row, int64_t width) {
   for (int64_t column = 0; column < width; column += kLanes) store_up_to(row + column, VFloat{}, width - column);
 }
 
-// Calls body(row, group) for every row, in ascending order in each thread.
+// Calls body(row, group) for every row. Each thread processes its rows in ascending order.
 template <typename Body>
 MTL_INLINE void for_grouped_rows(const OpCall& call, int offsets, int64_t rows, int64_t width, const Body& body) {
   const int32_t* const bounds = call.data<int32_t>(offsets);
@@ -134,7 +134,7 @@ void backward_of(const OpCall& call) {
       const int64_t left = width - column;
       const Elements elements = elements_at<kKind>(from, column, limits);
       const VFloat gradient = load_up_to(output_gradient + row * width + column, left);
-      // a lane beyond the row has gradient 0 and a finite element
+      // a lane beyond the end of the row has gradient 0 and a finite element, so it adds 0
       products += gradient * elements.value;
       store_up_to(to + column, gradient * probability * elements.by_gate, left);
       if constexpr (is_gated(kKind)) {
@@ -145,7 +145,7 @@ void backward_of(const OpCall& call) {
   });
 }
 
-// Calls `body` with a null pointer to a type that has the activation as `kKind`.
+// Calls `body` with a null pointer to a type whose kKind is the activation.
 template <ExpertActivation kOne>
 struct ActivationKind {
   static constexpr ExpertActivation kKind = kOne;

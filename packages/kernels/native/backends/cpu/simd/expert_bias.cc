@@ -5,7 +5,7 @@
 namespace mtl {
 namespace {
 
-// Runs on one thread without vectors, because there are only a few experts.
+// Runs on one thread and without vectors, because there are only a few experts.
 Status update_expert_bias(const OpCall& call) {
   using Op = UpdateExpertBias;
   const int64_t experts = call.tensor(Op::kCounts).size();

@@ -7,15 +7,15 @@
 namespace mtl {
 namespace {
 
-// Sorts slots by expert, stably. `sources` receives the slots, and `offsets` [E + 1] the start of each
-// expert's slots in `sources`. Dropped slots are left out.
+// Sorts slots by expert, stably. `sources` receives the slots, and `offsets` [E + 1] receives where each
+// expert's slots start in `sources`. Dropped slots are omitted.
 void sort_by_expert(const int32_t* experts, int64_t slots, int32_t* offsets, int64_t num_experts, int32_t* sources) {
   for (int64_t e = 0; e <= num_experts; ++e) offsets[e] = 0;
   for (int64_t at = 0; at < slots; ++at) {
     if (experts[at] >= 0) ++offsets[experts[at] + 1];
   }
   for (int64_t e = 0; e < num_experts; ++e) offsets[e + 1] += offsets[e];
-  // each offset moves to the end of its group, which is the start of the next group
+  // this moves each offset to the end of its group, which is the start of the next group
   for (int64_t at = 0; at < slots; ++at) {
     if (experts[at] >= 0) sources[offsets[experts[at]]++] = static_cast<int32_t>(at);
   }
@@ -23,7 +23,7 @@ void sort_by_expert(const int32_t* experts, int64_t slots, int32_t* offsets, int
   offsets[0] = 0;
 }
 
-// Runs on one thread, because a slot costs at most a nanosecond or two, and the next operation moves a
+// Runs on one thread, because a slot takes at most a nanosecond or two, whereas the next operation moves a
 // complete row for each slot.
 Status group_by_expert(const OpCall& call) {
   using Op = GroupByExpert;
@@ -40,7 +40,7 @@ Status group_by_expert(const OpCall& call) {
   return ok_status();
 }
 
-// Compares slots of an expert: returns true if the left slot has priority over the right slot.
+// Compares two slots of the same expert: returns true if the left slot has priority over the right slot.
 struct Precedence {
   const float* probabilities;
 
@@ -50,7 +50,7 @@ struct Precedence {
   }
 };
 
-// Moves slot `at` of a heap down to its place. In the heap a parent has lower priority than its children.
+// Moves slot `at` of a heap down to its place. In the heap, a parent has lower priority than its children.
 void sift_down(int32_t* heap, int64_t size, int64_t at, const Precedence& is_before) {
   for (int64_t child = 2 * at + 1; child < size; child = 2 * at + 1) {
     if (child + 1 < size && is_before(heap[child], heap[child + 1])) ++child;
@@ -62,8 +62,8 @@ void sift_down(int32_t* heap, int64_t size, int64_t at, const Precedence& is_bef
   }
 }
 
-// Rearranges the slots of an expert so that the `capacity` kept slots come first. The kept slots form a heap,
-// with the slot to replace next at its top.
+// Rearranges an expert's slots so that the `capacity` slots that are kept come first. They form a heap whose
+// top is the slot to be replaced next.
 void select_kept(int32_t* slots, int64_t size, int64_t capacity, const Precedence& is_before) {
   for (int64_t at = capacity / 2; at >= 0; --at) sift_down(slots, capacity, at, is_before);
   for (int64_t at = capacity; at < size; ++at) {

@@ -1,4 +1,4 @@
-// Finds the group of each row from the offsets of groups of consecutive rows.
+// Finds the group of each row, given the offsets of groups of consecutive rows.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -6,12 +6,12 @@
 namespace mtl {
 namespace {
 
-// Walks through the rows of a thread in ascending order and returns the group of each.
+// Walks through a thread's rows in ascending order and returns the group of each row.
 class GroupWalk {
  public:
   GroupWalk(const int32_t* offsets, int64_t groups) : offsets_(offsets), groups_(groups) {}
 
-  // Returns the group of a row, or the number of groups for a row after the last group.
+  // Returns the index of a row's group. For a row after the last group, returns the number of groups.
   int64_t group_of(int64_t row) {
     while (group_ < groups_ && offsets_[group_ + 1] <= row) ++group_;
     return group_;

@@ -15,7 +15,7 @@ struct SummedRows {
   int64_t width;
 };
 
-// Returns the sum over rows, for one vector of columns.
+// Returns the sum over the rows [first, last), for one vector of columns.
 template <typename T>
 MTL_INLINE VFloat sum_of_rows(const SummedRows<T>& of, int64_t first, int64_t last, int64_t column) {
   VFloat total = {};
@@ -30,8 +30,8 @@ MTL_INLINE VFloat sum_of_rows(const SummedRows<T>& of, int64_t first, int64_t la
   return total;
 }
 
-// Sums the rows of each group. A task is a group and a range of columns, so that a single thread computes
-// each sum.
+// Sums the rows of each group. A task is a group with a range of columns, so that each sum is computed by a
+// single thread.
 template <typename T>
 Status sum_rows_of(const OpCall& call) {
   using Op = GroupedSumRows;

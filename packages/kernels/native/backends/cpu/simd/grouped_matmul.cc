@@ -8,15 +8,15 @@
 namespace mtl {
 namespace {
 
-// The limits of a task's size. A task is a block of the rows and columns of one group's matmul: one thread
-// packs the task's operands and multiplies them. The packed operands and sums of the largest task fit the
-// cache.
+// Limits for the size of a task. A task is a block of rows and columns of one group's matmul: one thread
+// packs the task's operands and multiplies them. The packed operands and the sums of the largest task fit
+// into the cache.
 constexpr int64_t kMostTaskRows = 512, kMostTaskColumns = 512;
 constexpr int64_t kFewestTaskRows = 128, kFewestTaskColumns = 64;
 constexpr int64_t kTasksOfThread = 8;  // wanted per thread, so that threads end at about the same time
 
-// Returns the blocking of a task's matmul: one block of steps at a time is packed, for all columns of the
-// task.
+// Returns the blocking of a task's matmul: one block of steps at a time is packed, for all of the task's
+// columns.
 template <typename Lanes>
 Blocks blocks_of_task(const MatmulProblem& p) {
   Blocks b = {};
@@ -36,14 +36,14 @@ Blocks blocks_of_task(const MatmulProblem& p) {
   return b;
 }
 
-// The matmuls of all groups: group g has its own rows, columns and inner dimension.
+// The matmuls of all groups. Each group has its own number of rows, columns and inner dimension.
 struct GroupedProblem {
   const int32_t* offsets;
   int64_t groups, most_rows, columns, most_inner;
   DType input_dtype, output_dtype;
 };
 
-// Returns the maximum number of vectors of scratch memory that a task needs.
+// Returns how many vectors of scratch memory a task needs at most.
 template <typename Lanes>
 int64_t vectors_of_task(const GroupedProblem& all) {
   MatmulProblem most = {};
@@ -52,23 +52,23 @@ int64_t vectors_of_task(const GroupedProblem& all) {
   most.output_dtype = all.output_dtype;
   most.inner = larger(1, all.most_inner);
   Blocks b = blocks_of_task<Lanes>(most);
-  // a group with a shorter inner dimension may have more steps per block
+  // if a group's inner dimension is shorter, its blocks may have more steps
   b.block_steps = smaller(round_up(b.steps, kLanes), kStepsOfBlock);
   b.panel_length = b.block_steps + 1;
   b.block_panels = smaller(b.row_panels, Lanes::kRowsOfBlock / kLanes);
   return b.vectors();
 }
 
-// The number of rows and columns of a task.
+// How many rows and columns a task has.
 struct TaskSize {
   int64_t rows, columns;
 
-  // Returns the number of tasks of a matmul.
+  // Returns how many tasks a matmul has.
   int64_t count(int64_t of_rows, int64_t of_columns) const { return divide_up(of_rows, rows) * divide_up(of_columns, columns); }
 };
 
-// Returns the largest task size that leaves enough tasks for all threads. `rows_of(group)` returns the rows
-// of a group's matmul.
+// Returns the largest task size that gives enough tasks for all threads. `rows_of(group)` returns how many
+// rows a group's matmul has.
 template <typename RowsOf>
 TaskSize task_size_of(const GroupedProblem& all, int threads, const RowsOf& rows_of) {
   TaskSize size = {kMostTaskRows, kMostTaskColumns};
@@ -91,7 +91,7 @@ const void* advanced(const void* data, DType dtype, int64_t elements) {
   return static_cast<const char*>(data) + elements * static_cast<int64_t>(size_of(dtype));
 }
 
-// Returns the part of a matmul that begins at a row and a column and has the size of a task.
+// Returns the part of a matmul that begins at the given row and column and has the size of a task.
 MatmulProblem part_of(MatmulProblem p, int64_t row, int64_t column, const TaskSize& size) {
   p.left = advanced(p.left, p.input_dtype, p.transpose_left ? row : row * p.left_row_length);
   p.right = advanced(p.right, p.input_dtype, p.transpose_right ? column * p.right_row_length : column);
@@ -107,8 +107,8 @@ int threads_of(const GroupedSizes& sizes) {
   return threads_of(static_cast<double>(sizes.rows) * static_cast<double>(sizes.outputs) * static_cast<double>(sizes.inputs));
 }
 
-// Computes the matmuls of all groups. `product_of(group)` describes a group's matmul, with all its columns;
-// no group has an empty inner dimension.
+// Computes the matmuls of all groups. `product_of(group)` describes a group's matmul, with all its columns.
+// No group may have an empty inner dimension.
 template <typename Lanes, typename ProductOf>
 Status multiply_groups(const GroupedProblem& all, int threads, const ProductOf& product_of) {
   const int64_t vectors = vectors_of_task<Lanes>(all);
@@ -148,7 +148,7 @@ GroupedProblem gradient_problem(const OpCall& call, const GroupedSizes& sizes) {
           call.tensor(GroupedWeightGradient::kInput).dtype, DType::kFloat32};
 }
 
-// Writes zeros, with more threads if there is more memory.
+// Fills memory with zeros, using several threads if the memory is large enough.
 void clear(void* data, int64_t bytes) {
   constexpr int64_t kPart = int64_t{1} << 16;
   for_each(divide_up(bytes, kPart), bytes / 4, [&](int64_t part) {

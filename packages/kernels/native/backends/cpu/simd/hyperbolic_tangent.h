@@ -5,10 +5,11 @@
 namespace mtl {
 namespace {
 
-// Returns tanh x with a relative error below 3e-7 for every x. NaN stays NaN. With e = 2^t - 1 and t = 2 |x|
-// log2(e), tanh |x| = e / (e + 2). t is split into an integer n and a remainder r in [-1/2, 1/2], so that e =
-// 2^n (2^r - 1) + (2^n - 1). 2^r - 1 is r times a minimax polynomial (Remez) with a relative error of 1.1e-8.
-// No step subtracts nearly equal numbers, so that small x keep their digits.
+// Returns `tanh(x)` with a relative error below 3e-7 for every x. NaN stays NaN. With `t = 2 * |x| / ln(2)`
+// and `e = 2^t - 1`, `tanh(|x|) = e / (e + 2)`. t is split into an integer n and a remainder r in [-1/2,
+// 1/2], so that `e = 2^n * (2^r - 1) + (2^n - 1)`. `2^r - 1` is r times a minimax polynomial (Remez) with a
+// relative error of 1.1e-8. No step subtracts nearly equal numbers, so the results for small x are also
+// accurate.
 MTL_INLINE VFloat hyperbolic_tangent(VFloat x) {
   constexpr uint32_t kSign = 0x80000000u;
   const VFloat magnitude = bits_to_float(float_to_bits(x) & ~kSign);

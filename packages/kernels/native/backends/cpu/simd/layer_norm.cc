@@ -10,11 +10,11 @@ struct Moments {
   float mean, rstd;
 };
 
-// Computes mean and rstd in two passes over a row; the second pass reads the row from the cache. Summing
+// Computes mean and rstd in two passes over a row. The second pass reads the row from the cache. Summing
 // squared differences avoids cancellation.
 template <typename T>
 MTL_INLINE Moments moments_of(const T* row, int64_t hidden, float epsilon) {
-  // there are four running sums, because each step depends on the previous step
+  // four running sums are used, because each addition to a sum must wait for the previous one
   VFloat totals[4] = {}, squares[4] = {};
   int64_t h = 0;
   for (; h + 4 * kLanes <= hidden; h += 4 * kLanes) {
@@ -60,7 +60,7 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// The arrays of a backward call. input_gradient is null if it was not requested.
+// The arrays in a backward call. input_gradient is null if it was not requested.
 template <typename T>
 struct Backward {
   T* input_gradient;
@@ -93,7 +93,7 @@ MTL_INLINE void input_gradient_of_row(const Backward<T>& b, int64_t row) {
   }
 }
 
-// Adds dy * x_hat to sums[0, hidden) and dy to sums[hidden, 2 hidden).
+// Adds dy * x_hat to sums[0, hidden), and dy to sums[hidden, 2 * hidden).
 template <typename T>
 MTL_INLINE void add_weight_gradients_of_row(const Backward<T>& b, int64_t row, float* sums) {
   const int64_t start = row * b.hidden;
@@ -124,7 +124,7 @@ Status backward_of(const OpCall& call) {
       rows, 2 * b.hidden,
       [&](int64_t first, int64_t last, float* sums) {
         for (int64_t row = first; row < last; ++row) {
-          // precedes the input gradient, which may overwrite the output gradient's memory
+          // this must precede the input gradient, which may overwrite the memory of the output gradient
           add_weight_gradients_of_row(b, row, sums);
           if (b.input_gradient != nullptr) input_gradient_of_row(b, row);
         }

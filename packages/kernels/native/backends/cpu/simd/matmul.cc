@@ -7,7 +7,7 @@
 namespace mtl {
 namespace {
 
-// The smallest matmuls that our kernels compute faster than oneDNN. A matmul must have at least all four
+// The sizes from which on our kernels compute a matmul faster than oneDNN. A matmul must reach all four
 // sizes.
 struct OwnFrom {
   int64_t rows, columns, inner, products;
@@ -27,7 +27,7 @@ struct OwnMatmuls {
   OwnFrom plain_left, transposed_left;
 };
 
-// Returns the matmuls that this code computes faster than oneDNN. The limits come from measurements
+// Returns the sizes from which on our kernels compute matmuls faster than oneDNN. They come from measurements
 // (docs/benchmarks) with oneDNN 2.6.3 on Zen 4 and Zen 5 (AVX-512) and on Sapphire Rapids (AMX). With AMX and
 // few rows, packing the right operand takes more time than tiles save.
 OwnMatmuls own_matmuls(DType dtype) {
@@ -37,13 +37,13 @@ OwnMatmuls own_matmuls(DType dtype) {
   return {kLarge, kLarge};
 }
 
-// Returns true if oneDNN can compute a matmul. It cannot compute float16, and it cannot compute bfloat16 if
-// the instruction set has no products of bfloat16 pairs.
+// Returns true if oneDNN can compute a matmul. It cannot compute float16 and, if the instruction set does not
+// multiply bfloat16 pairs, it cannot compute bfloat16.
 bool can_use_onednn(const MatmulProblem& p) {
   return onednn_is_built() && p.input_dtype != DType::kFloat16 && (p.input_dtype == DType::kFloat32 || kHasBfloat16Pairs);
 }
 
-// Returns true if oneDNN computes a matmul that has no choice.
+// Returns true if oneDNN is the usual library for a matmul that has no stored choice.
 bool onednn_is_usual(const MatmulProblem& p) {
   if (!can_use_onednn(p)) return false;
   if (matmul_library() != MatmulLibrary::kFaster) return matmul_library() == MatmulLibrary::kOneDnn;
@@ -51,11 +51,11 @@ bool onednn_is_usual(const MatmulProblem& p) {
   return !(p.transpose_left ? own.transposed_left : own.plain_left).contains(p);
 }
 
-// With tiles, oneDNN multiplies bfloat16 faster than vectors do from this number of rows on (measured on
-// Sapphire Rapids, docs/benchmarks).
+// From this number of rows on, oneDNN on tiles multiplies bfloat16 faster than our kernels for few rows on
+// vectors (measured on Sapphire Rapids, docs/benchmarks).
 constexpr int64_t kFewestRowsOfTiles = 9;
 
-// Returns the code that computes a matmul that has no choice.
+// Returns the way in which a matmul without a stored choice is computed.
 MatmulWay usual_way(const MatmulProblem& p) {
   const bool suits_tiles = kHasTiles && p.input_dtype == DType::kBFloat16 && p.rows >= kFewestRowsOfTiles;
   if (has_few_rows(p) && !(suits_tiles && onednn_is_usual(p))) return MatmulWay::kFewRows;
@@ -86,7 +86,7 @@ Status compute(const MatmulProblem& p, MatmulWay way) {
 
 bool is_empty(const MatmulProblem& p) { return p.batch * p.rows * p.columns * p.inner == 0; }
 
-// Finds the code that computes a matmul: its choice, or the usual code.
+// Finds the way in which a matmul is computed: its stored choice, or the usual way.
 Status find_way(const MatmulProblem& p, MatmulWay* way, bool* is_chosen) {
   if (p.input_dtype == DType::kFloat64) {
     return error_status("MTL_DTYPE", "matmul: float64 is computed on the reference device only");

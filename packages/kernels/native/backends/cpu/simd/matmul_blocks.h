@@ -1,7 +1,7 @@
-// Matmuls in the blocking of GotoBLAS and BLIS (Van Zee and van de Geijn, 2015): all threads together pack
-// the right operand, a chunk of its columns at a time; then each thread takes blocks of rows, packs them for
-// a block of the inner dimension, and computes tile by tile. The order of a sum depends only on the inner
-// dimension, so that the bits do not depend on the number of threads, rows or columns.
+// Matmuls with the blocking of GotoBLAS and BLIS (Van Zee and van de Geijn, 2015). All threads together pack
+// the right operand, a chunk of its columns at a time. Each thread then takes blocks of rows, packs them for
+// a block of the inner dimension, and computes tile by tile. The order in which a sum is computed depends
+// only on the inner dimension, so the bits do not depend on the number of threads, rows or columns.
 #pragma once
 
 #include "backends/cpu/matmul_problem.h"
@@ -13,9 +13,10 @@
 namespace mtl {
 namespace {
 
-// The number of steps in a block (a range of the inner dimension). Blocks are long because every block reads
-// and writes the sums in memory, which costs more time than a shorter block would save by fitting into a
-// smaller cache. (Measured on Zen 5: 256 steps were up to 15 % slower, and 1,536 steps were not faster.)
+// The number of steps in a block, which is a range of the inner dimension. Blocks are long because every
+// block reads and writes the sums in memory, which takes more time than a shorter block would save by fitting
+// into a smaller cache. (Measured on Zen 5: 256 steps were up to 15 % slower, and 1,536 steps were not
+// faster.)
 constexpr int64_t kStepsOfBlock = 768;
 constexpr int64_t kPackedBytes = int64_t{8} << 20;  // of the right operand
 constexpr int64_t kNearBytes = int64_t{1} << 18;    // of the right operand, read again for each tile of rows: as few
@@ -28,10 +29,10 @@ constexpr int64_t kPrefetchedBytes = int64_t{1} << 18;
 constexpr int64_t kFewestColumns = 1024;            // of a chunk: the left operand is packed again for each chunk
 constexpr int64_t kParallelProducts = int64_t{1} << 17;  // with fewer multiplications one thread is faster
 
-// Returns the beginning of part `i` of `parts` nearly equal parts.
+// Returns where part `i` of `parts` nearly equal parts begins.
 MTL_INLINE int64_t part_start(int64_t length, int64_t parts, int64_t i) { return length * i / parts; }
 
-// The place where sums are stored in float32 until the next block of steps.
+// Where sums are stored in float32 until the next block of steps.
 enum class Sums {
   kInOutput,    // the output, which is float32
   kNowhere,     // in no memory: there is only one block of steps
@@ -39,7 +40,7 @@ enum class Sums {
   kOfMatrix,    // in memory for one whole matrix
 };
 
-// The blocking of one matrix of the batch. A panel has kLanes rows or columns.
+// The blocking for one matrix of the batch. A panel has kLanes rows or columns.
 struct Blocks {
   int64_t row_panels, column_panels, steps;
   int threads;
@@ -66,7 +67,7 @@ void cut_right_operand(DType output_dtype, Blocks* b) {
   constexpr int64_t kVectorBytes = sizeof(VUint);
   const int64_t most = kPackedBytes / kVectorBytes;  // vectors
   const bool is_float = output_dtype == DType::kFloat32;
-  // the first choice is parts with the complete inner dimension
+  // if possible, parts have the complete inner dimension
   b->part_steps = b->steps;
   b->chunk_panels = smaller(b->column_panels, larger(most / (b->steps + 1), kFewestColumns / kLanes));
   b->sums = is_float ? Sums::kInOutput : b->steps > b->block_steps ? Sums::kOfRowBlock : Sums::kNowhere;
@@ -78,7 +79,7 @@ void cut_right_operand(DType output_dtype, Blocks* b) {
     if (!is_float) b->sums = Sums::kOfMatrix;
   }
   b->panel_length = b->part_steps + 1;
-  // makes chunks of about equal size that consist of complete tiles
+  // makes chunks that are about equally large and consist of complete tiles
   const int64_t chunks = divide_up(b->column_panels, b->chunk_panels);
   b->chunk_panels = smaller(b->column_panels, round_up(divide_up(b->column_panels, chunks), Lanes::kTileVectors));
 }
@@ -113,14 +114,15 @@ void store_float_as(DType dtype, void* data, int64_t index, VFloat value, int64_
   store_up_to(static_cast<float16*>(data) + index, value, count);
 }
 
-// A few rows and columns of the output, whose sums stay in registers.
+// A few rows and columns of the output. Their sums stay in registers.
 struct Tile {
   int64_t row, rows, column, columns;
 
   int vectors() const { return static_cast<int>(divide_up(columns, kLanes)); }
 };
 
-// Calls body(row, column, number of columns from `column` on) for each vector of a tile.
+// Calls body(row, column, count) for each vector of a tile, where `count` is how many columns remain from
+// `column` on.
 template <typename Body>
 MTL_INLINE void for_vectors(const Tile& tile, const Body& body) {
   for (int64_t row = 0; row < tile.rows; ++row) {
@@ -128,7 +130,7 @@ MTL_INLINE void for_vectors(const Tile& tile, const Body& body) {
   }
 }
 
-// The operands and the output of one matrix of the batch.
+// The operands and the output for one matrix of the batch.
 template <typename T>
 struct Operands {
   StoredOperand<T> left, right;
@@ -145,7 +147,7 @@ struct Operands {
   }
 };
 
-// The part of the right operand that is packed at the moment.
+// The part of the right operand that is currently packed.
 struct PackedRight {
   int64_t first_panel, last_panel;
   int64_t first_step, last_step;
@@ -246,7 +248,7 @@ struct Multiplication {
     }
   }
 
-  // Multiplies the rows of panels `first_row` to `last_row` by the columns of panels `first` to `last`.
+  // Multiplies the rows in panels `first_row` to `last_row` by the columns in panels `first` to `last`.
   void multiply_block(const PackedRight& part, int64_t first_row, int64_t last_row, int64_t first, int64_t last,
                       int thread) const {
     VUint* const packed_left = of_threads + thread * blocks.thread_vectors();
@@ -321,19 +323,19 @@ struct Multiplication {
     }
   }
 
-  // Computes the sums of a tile over some steps, from `step` on. After the last steps, writes the output.
+  // Computes a tile's sums over some steps, from `step` on. After the last steps, writes the output.
   void multiply_tile_of(const Tile& tile, TileProduct product, const SumsView& sums, int64_t step) const {
     const TileKernel kernel = Lanes::kernel(tile.rows, tile.vectors(), product.left_row_length > 0);
     const bool is_first = step == 0, is_last = step + product.steps == blocks.steps,
                in_output = blocks.sums == Sums::kInOutput;
-    // memory of the output ends at the end of the tile; other memory for sums has room for elements that a
-    // kernel computes beyond the tile
+    // the output's memory ends at the end of the tile, whereas all other memory for sums has room for
+    // elements that a kernel computes beyond the tile
     const bool in_place = sums.data != nullptr &&
                           (!in_output || (kernel.rows == tile.rows && tile.columns % kLanes == 0));
     float small[kTileRows * kTileVectors * kLanes] __attribute__((aligned(64)));
     product.sums = in_place ? sums.at(tile) : small;
     product.row_length = in_place ? sums.row_length : kTileVectors * kLanes;
-    // copies the values to which the sums are added, unless the sums are already in the memory of these
+    // copies the values to which the sums are added, unless the sums are computed in the memory of these
     // values
     const bool has_bias = is_first && problem.bias != nullptr,
                has_output = is_first ? problem.accumulate : in_output;
@@ -344,7 +346,7 @@ struct Multiplication {
     if (!in_place || (is_last && !in_output)) write(tile, product);
   }
 
-  // Returns the index in the output of the first element of a row of the tile.
+  // Returns the output index of the first element in a row of the tile.
   int64_t index_of(const Tile& tile, int64_t row) const {
     return (tile.row + row) * problem.output_row_length + tile.column;
   }
@@ -377,7 +379,7 @@ struct Multiplication {
   }
 };
 
-// The distribution of a batch: if there are enough matrices for all threads, several are computed at the same
+// How a batch is distributed: if there are enough matrices for all threads, several are computed at the same
 // time, each by one thread.
 struct Distribution {
   Blocks blocks;

@@ -1,6 +1,6 @@
-// Matmuls of a few rows by a matrix stored [columns, inner], as in generation. The matrix is read only once,
-// so packing it would take more time than it saves. An element of the output is the dot product of two rows
-// in memory.
+// Matmuls of a few rows with a matrix that is stored as [columns, inner], as in generation. The matrix is
+// read only once, so packing it would take more time than it saves. An element of the output is the dot
+// product of two rows in memory.
 #pragma once
 
 #include "backends/cpu/simd/matmul_blocks.h"
@@ -13,30 +13,30 @@ constexpr int64_t kLongInner = 256;  // from here on, adding the lanes is a smal
 constexpr int kDotRows = 4;  // rows computed at once
 static_assert(kMostRowsInPlace <= kFewRows, "sums have room for the rows");
 
-// Returns the number of columns by which `rows` rows are multiplied at once. The sums fit into registers, and
-// there are so many sums that multiplications need not wait for each other: one sum for each lane of a
-// vector, if possible.
+// Returns by how many columns `rows` rows are multiplied at a time. The sums fit into registers, and there
+// are enough sums that multiplications need not wait for each other: if possible, one sum for each lane of a
+// vector.
 constexpr int dot_columns(int rows) { return rows > 2 ? (kLanes > 8 ? 4 : 2) : kLanes / rows; }
 
-// Returns the maximum number of rows for which this file's kernels are used. With more rows, packing the
+// Returns the maximum number of rows for which this file's kernels are used. For more rows, packing the
 // columns or oneDNN is faster (measured on Zen 4, docs/benchmarks).
 MTL_INLINE int64_t most_rows(DType dtype, int64_t inner) {
   if (kMostRowsInPlace > 0 && dtype != DType::kFloat16 && inner >= kLongInner) return kMostRowsInPlace;
   return dtype == DType::kFloat32 ? 2 : kDotRows;
 }
 
-// Returns true if this file's kernels can compute a matmul.
+// Returns true if this file's kernels can compute the given matmul.
 MTL_INLINE bool can_have_few_rows(const MatmulProblem& p) {
   return p.rows <= kFewRows && p.transpose_right && !p.transpose_left;
 }
 
-// Returns true if this file's kernels are the fastest for a matmul, according to `most_rows`.
+// Returns true if this file's kernels are the fastest for the given matmul, according to `most_rows`.
 MTL_INLINE bool has_few_rows(const MatmulProblem& p) {
   return can_have_few_rows(p) && p.rows <= most_rows(p.input_dtype, p.inner);
 }
 
-// Replaces vector i < kHalf by sums of two lanes that are kHalf apart, alternately from vectors i and i +
-// kHalf.
+// Replaces each vector i < kHalf: its lanes become sums of two lanes that are kHalf apart, alternately from
+// vectors i and i + kHalf.
 template <int kHalf>
 MTL_INLINE void add_halves(VFloat* vectors) {
   const auto upper = lane_order([](int lane) { return (lane & kHalf) != 0 ? kLanes + lane - kHalf : lane; });
@@ -48,7 +48,7 @@ MTL_INLINE void add_halves(VFloat* vectors) {
   }
 }
 
-// Returns a vector whose lane i is the sum of vector i, added in the order of `sum`.
+// Returns a vector whose lane i is the sum of all lanes of vector i, added in the same order as in `sum`.
 MTL_INLINE VFloat sums_of(VFloat* vectors) {
   if constexpr (kLanes >= 16) add_halves<8>(vectors);
   if constexpr (kLanes >= 8) add_halves<4>(vectors);
@@ -57,7 +57,8 @@ MTL_INLINE VFloat sums_of(VFloat* vectors) {
   return vectors[0];
 }
 
-// Computes sums[kRows, kColumns], the dot products of rows of `left` and rows of `right` from `column` on.
+// Computes sums[kRows, kColumns]: the dot products of the rows of `left` with the columns of `right` from
+// `column` on.
 template <typename Lanes, int kRows, int kColumns>
 MTL_INLINE void multiply_rows(const StoredOperand<typename Lanes::Element>& left,
                               const StoredOperand<typename Lanes::Element>& right, int64_t column, float* sums) {
@@ -67,8 +68,8 @@ MTL_INLINE void multiply_rows(const StoredOperand<typename Lanes::Element>& left
     VUint of_columns[kColumns];
 #pragma GCC unroll 16
     for (int i = 0; i < kColumns; ++i) of_columns[i] = Lanes::steps_of_lane(right.at(column + i, inner), elements);
-    // prefetches, because the processor itself does not detect the access to short rows: many streams of
-    // memory in few pages
+    // prefetches, because the processor does not detect the access pattern of short rows: many streams within
+    // few pages of memory
 #pragma GCC unroll 16
     for (int i = 0; i < kColumns; ++i) __builtin_prefetch(right.at(column + kColumns + i, inner), 0, 2);
 #pragma GCC unroll 16
@@ -89,8 +90,8 @@ MTL_INLINE void multiply_rows(const StoredOperand<typename Lanes::Element>& left
   }
 }
 
-// Computes sums[kRows, kLanes], the dot products of rows of `left` and `count` columns, kColumns columns at
-// once.
+// Computes sums[kRows, kLanes]: the dot products of the rows of `left` with `count` columns, kColumns columns
+// at a time.
 template <typename Lanes, int kRows, int kColumns>
 MTL_INLINE void multiply_columns(const StoredOperand<typename Lanes::Element>& left,
                                  const StoredOperand<typename Lanes::Element>& right, int64_t column, int64_t count,
@@ -110,7 +111,8 @@ MTL_INLINE void multiply_columns(const StoredOperand<typename Lanes::Element>& l
   }
 }
 
-// Does the same for any number of rows. Few columns are read at a time, so that memory is read once.
+// Does the same as `multiply_columns` for any number of rows. Few columns are read at a time, so that each
+// element is read from memory only once.
 template <typename Lanes>
 MTL_INLINE void multiply_row_groups(const StoredOperand<typename Lanes::Element>& left,
                                     const StoredOperand<typename Lanes::Element>& right, int64_t column,

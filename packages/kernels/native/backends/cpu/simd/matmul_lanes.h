@@ -1,4 +1,4 @@
-// Selects how the elements of each dtype are multiplied.
+// Selects how elements of each dtype are multiplied.
 #pragma once
 
 #include <type_traits>
@@ -19,8 +19,7 @@ struct PairLanes : BFloat16Pairs, VectorTiles<BFloat16PairProducts> {
 };
 using BFloat16Lanes = std::conditional_t<kHasBfloat16Pairs, PairLanes, FloatLanes<bfloat16>>;
 
-// Calls `body` with a null pointer to the type of lanes with which vectors multiply float32, bfloat16 or
-// float16.
+// Calls `body` with a null pointer to the lane type that multiplies float32, bfloat16 or float16 in vectors.
 template <typename Body>
 MTL_INLINE Status for_vector_lanes(DType dtype, const Body& body) {
   switch (dtype) {
@@ -33,7 +32,7 @@ MTL_INLINE Status for_vector_lanes(DType dtype, const Body& body) {
   }
 }
 
-// Does the same, but selects tiles for bfloat16 where the instruction set has tiles.
+// Does the same as `for_vector_lanes`, but selects tiles for bfloat16 if the instruction set has tiles.
 template <typename Body>
 MTL_INLINE Status for_lanes(DType dtype, const Body& body) {
   if constexpr (kHasTiles) {

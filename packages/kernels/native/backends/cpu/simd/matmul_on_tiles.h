@@ -1,4 +1,4 @@
-// Matmuls of bfloat16 on tiles of matrices: 2 x 2 tiles of sums at a time.
+// Matmuls of bfloat16 operands on the processor's tiles: 2 x 2 tiles of sums at a time.
 #pragma once
 
 #include "backends/cpu/simd/matmul_packing.h"
@@ -29,7 +29,8 @@ MTL_INLINE void multiply_tiles(const TileProduct& p, const VUint* right, float* 
     if constexpr (kLower) Tiles::zero(kLowerLeftSums);
     if constexpr (kLower && kRight) Tiles::zero(kLowerRightSums);
   }
-  // distances in the left operand: from one tile of rows or steps to the next, and from one row to the next
+  // distances in the left operand: from one tile of rows to the next, from one tile of steps to the next, and
+  // from one row to the next
   const int64_t rows_further = kInMatrix ? Tiles::kRows * p.left_row_length : p.left_panel_length * kLanes,
                 steps_further = kInMatrix ? Tiles::kRows : Tiles::kRows * kLanes,
                 row_bytes = kInMatrix ? p.left_row_length * static_cast<int64_t>(sizeof(Lane)) : Tiles::kRowBytes;
@@ -57,7 +58,7 @@ MTL_INLINE void multiply_tiles(const TileProduct& p, const VUint* right, float* 
   if constexpr (kLower && kRight) Tiles::store(kLowerRightSums, lower_sums + kLanes, stride);
 }
 
-// Computes an output tile of kVectors panels of columns, two at a time.
+// Computes an output tile of kVectors panels of columns, two panels at a time.
 template <typename Tiles, int kRowTiles, int kVectors, bool kInMatrix>
 void multiply_on_tiles(const TileProduct& product) {
   const TileProduct p = product;
@@ -79,13 +80,13 @@ void multiply_on_tiles(const TileProduct& product) {
 template <typename Tiles>
 struct PairsOnTiles : BFloat16Pairs {
   static constexpr int kTileRows = 2 * Tiles::kRows;
-  // The number of vectors in a tile. It makes each row of the output 256 bytes long, so that neighbouring
-  // lines of a page are written together (measured on Sapphire Rapids: 64 bytes at a time take 1.2 to 1.4
-  // times as long for inner dimensions of 768 and 384).
+  // The number of vectors in a tile. With this value, each row of a tile is 256 bytes long, so that
+  // neighbouring lines of a page are written together (measured on Sapphire Rapids: 64 bytes at a time take
+  // 1.2 to 1.4 times as long for inner dimensions of 768 and 384).
   static constexpr int kTileVectors = 8;
-  // The number of rows in a block. The right operand is read from the L3 cache for each block of rows, which
+  // The number of rows in a block. For each block of rows, the right operand is read from the L3 cache, which
   // takes longer than the multiplications on tiles, so blocks have many rows (measured on Sapphire Rapids:
-  // 128 rows take 1.02 to 1.15 times as long).
+  // blocks of 128 rows take 1.02 to 1.15 times as long).
   static constexpr int kRowsOfBlock = 256;
   static constexpr int kStepMultiple = Tiles::kRows;
   static constexpr bool kLeftByRow = true;

@@ -1,11 +1,11 @@
-// The operands of a matmul in the order in which its innermost loop reads them.
+// Packs the operands of a matmul in the order in which its innermost loop reads them.
 //
-// Both operands are divided along their outer dimension (rows of the left one, columns of the right one) into
-// panels of kLanes lanes. For each step of the inner dimension, a panel has 32 bits for each lane: a float32
-// number, or two bfloat16 neighbours along the inner dimension, which processors multiply and add in pairs.
-// Lanes and steps beyond the matrix are zeros. For tiles that read a row of the left operand at a time
-// (kLeftByRow), each group of kLanes steps in a panel is transposed: first kLanes steps of the first lane,
-// then kLanes steps of the next lane.
+// Both operands are divided along their outer dimension (the left operand's rows, the right operand's
+// columns) into panels of kLanes lanes. For each step of the inner dimension, a panel has 32 bits per lane: a
+// float32 value, or two bfloat16 neighbours along the inner dimension, which processors multiply and add in
+// pairs. Lanes and steps beyond the matrix are zeros. For tiles that read a row of the left operand at a time
+// (kLeftByRow), each group of kLanes steps in a panel is transposed: kLanes steps of the first lane are
+// followed by kLanes steps of the next lane.
 #pragma once
 
 #include "backends/cpu/simd/transpose.h"
@@ -13,19 +13,18 @@
 namespace mtl {
 namespace {
 
-// Converts elements to 32-bit lanes. `elements` is the number of elements that remain along the inner
-// dimension, and `lanes` is the number of lanes that remain along the outer dimension. Lanes beyond the end
-// are zero.
+// Converts elements to 32-bit lanes. `elements` is how many elements remain along the inner dimension, and
+// `lanes` how many lanes remain along the outer dimension. Lanes beyond the end are zero.
 template <typename T>
 struct Singles {
   using Element = T;
   static constexpr int kElements = 1;  // elements of the inner dimension per step
 
-  // Returns one step of kLanes lanes, which are neighbours in memory.
+  // Returns one step for kLanes lanes. The lanes are neighbours in memory.
   MTL_INLINE VUint lanes_of_step(const T* first, int64_t, int64_t lanes, int64_t) {
     return float_to_bits(load_up_to(first, lanes));
   }
-  // Returns kLanes steps of one lane, which are neighbours in memory.
+  // Returns kLanes steps of one lane. The steps are neighbours in memory.
   MTL_INLINE VUint steps_of_lane(const T* first, int64_t elements) {
     return float_to_bits(load_up_to(first, elements));
   }
@@ -55,7 +54,8 @@ struct BFloat16Pairs {
   }
 };
 
-// A matrix in memory: the address of the element at a lane and an index of the inner dimension.
+// A matrix in memory. `at` returns the address of an element, given its lane and its index along the inner
+// dimension.
 template <typename T>
 struct StoredOperand {
   const T* data;
@@ -65,9 +65,9 @@ struct StoredOperand {
   const T* at(int64_t lane, int64_t index) const { return data + lane * lane_stride + index * inner_stride; }
 };
 
-// Returns true if tiles can read an operand in memory, without packing. This is possible if the steps of a
-// lane are in memory as in a panel, with 32 bits for each step, and if all tiles are full. Only tiles that
-// read rows (kLeftByRow) can do this.
+// Returns true if tiles can read an operand directly from memory, without packing. This is possible if the
+// steps of a lane are in memory as in a panel, with 32 bits for each step, and if all tiles are full along
+// the inner dimension. Tiles that read rows (kLeftByRow) also need complete panels of lanes.
 template <typename Lanes, typename T>
 MTL_INLINE bool holds_steps(const StoredOperand<T>& operand) {
   return sizeof(T) * Lanes::kElements == 4 && operand.inner_stride == 1 && operand.lane_stride % Lanes::kElements == 0 &&
@@ -80,7 +80,7 @@ MTL_INLINE int64_t num_steps(int64_t inner) {
   return round_up(divide_up(inner, Lanes::kElements), Lanes::kStepMultiple);
 }
 
-// Some steps of some panels of an operand, and the memory that they are packed into.
+// A range of steps in a range of an operand's panels, and the memory into which they are packed.
 template <typename T>
 struct PackedPart {
   const StoredOperand<T>& operand;
@@ -90,8 +90,8 @@ struct PackedPart {
   int64_t panel_length;  // from one panel to the next, in vectors
 };
 
-// Packs kLanes steps of one panel: step by step for all lanes, or lane by lane with kByRow. The steps of a
-// lane must be neighbours in memory. Only `count` of the steps are written.
+// Packs kLanes steps of one panel: step by step for all lanes, or lane by lane if kByRow is true. The steps
+// of a lane must be neighbours in memory. Only `count` of the steps are written.
 template <typename Lanes, bool kByRow, typename T>
 MTL_INLINE void pack_neighbouring_steps(const StoredOperand<T>& operand, int64_t panel, int64_t step, int64_t count,
                                         VUint* packed) {
@@ -111,7 +111,7 @@ MTL_INLINE void pack_neighbouring_steps(const StoredOperand<T>& operand, int64_t
   }
 }
 
-// Returns one step of a panel, for operands whose lanes are neighbours in memory.
+// Returns one step of a panel. The operand's lanes must be neighbours in memory.
 template <typename Lanes, typename T>
 MTL_INLINE VUint step_of_panel(const StoredOperand<T>& operand, int64_t panel, int64_t step) {
   const int64_t lane = panel * kLanes, inner = step * Lanes::kElements;

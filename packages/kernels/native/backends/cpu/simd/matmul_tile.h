@@ -1,4 +1,4 @@
-// The innermost part of a matmul: sums of products of one tile of the output, which stay in registers.
+// The innermost part of a matmul: the sums for one output tile, which stay in registers.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -6,7 +6,7 @@
 namespace mtl {
 namespace {
 
-// 32 bits of an operand, packed or in the stored matrix.
+// 32 bits of an operand, either packed or in the stored matrix.
 typedef uint32_t Lane __attribute__((aligned(2), may_alias));
 
 // Memory that is read soon after a tile. Each step of the tile prefetches the next bytes of this memory. The
@@ -43,7 +43,8 @@ struct TileKernel {
   MultiplyTile multiply;
 };
 
-// Adds products of numbers or, in bfloat16, products of pairs of neighbours along the inner dimension.
+// Adds the products of float32 values or, in bfloat16, the products of pairs of neighbours along the inner
+// dimension.
 struct FloatProducts {
   MTL_INLINE VFloat add(VFloat sums, VUint left, VUint right) {
     return add_product(sums, bits_to_float(left), bits_to_float(right));
@@ -53,7 +54,7 @@ struct BFloat16PairProducts {
   MTL_INLINE VFloat add(VFloat sums, VUint left, VUint right) { return add_pair_products(sums, left, right); }
 };
 
-// Computes one tile. kInMatrix: the left operand is not packed.
+// Computes one tile. If kInMatrix is true, the left operand is not packed.
 template <typename Products, int kRows, int kVectors, bool kInMatrix>
 void multiply_tile(const TileProduct& product) {
   const TileProduct p = product;  // a copy in registers: writes to memory cannot change it
@@ -109,11 +110,11 @@ struct VectorTiles {
   static constexpr bool kLeftByRow = false;
   static constexpr bool kPrefetchesColumns = kVectorTilesPrefetch, kPrefetchesOutput = kVectorTilesPrefetch;
 
-  // A thread calls these before and after it multiplies tiles.
+  // A thread calls these functions before and after it multiplies tiles.
   MTL_INLINE void begin() {}
   MTL_INLINE void end() {}
 
-  // Returns the kernel with the fewest rows, but at least `rows`. Kernels have 1, 2, 4 or 8 rows.
+  // Returns the smallest kernel that has at least `rows` rows. Kernels have 1, 2, 4 or 8 rows.
   MTL_INLINE TileKernel kernel(int64_t rows, int vectors, bool in_matrix) { return of_rows(rows, vectors, in_matrix); }
 
  private:

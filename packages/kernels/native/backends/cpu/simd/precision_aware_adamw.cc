@@ -1,5 +1,5 @@
-// precision_aware_adamw: values are converted to float32 in blocks that stay in the first-level cache, so
-// that one loop serves all dtypes.
+// precision_aware_adamw on vectors. Blocks of values that stay in the first-level cache are converted to
+// float32, so that one loop serves all dtypes.
 #include "ops/precision_aware_adamw.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ struct Coefficients {
   float beta1, beta2, epsilon, gradient_factor, step, inverse_correction2, keep_decayed;
 };
 
-// A buffer of the model or the optimizer, with its dtype.
+// A buffer of the model or of the optimizer, and its dtype.
 struct Values {
   char* data;
   DType dtype;
@@ -43,7 +43,7 @@ MTL_INLINE void write(T* destination, const float* block, int64_t size) {
   for (int64_t i = 0; i < size; i += kLanes) store_up_to(destination + i, load(block + i), size - i);
 }
 
-// Calls body with the address of element `start`, as a pointer of its type.
+// Calls `body` with a pointer to element `start`. The pointer has the type of the elements.
 template <typename Body>
 MTL_INLINE void in_dtype(const Values& values, int64_t start, const Body& body) {
   if (values.dtype == DType::kBFloat16) {
@@ -63,7 +63,7 @@ void write(const Values& destination, const float* block, int64_t start, int64_t
   in_dtype(destination, start, [&](auto* to) { write(to, block, size); });
 }
 
-// Remainders are bytes, which may begin at odd addresses.
+// Remainders are stored as bytes, which may begin at an odd address.
 MTL_INLINE VUint load_halves(const uint16_t* source, int64_t left) {
   VHalfU halves = {};
   if (__builtin_expect(left >= kLanes, 1)) {
@@ -102,7 +102,7 @@ void split(uint16_t* rounded, uint16_t* remainder, const float* input, int64_t s
   }
 }
 
-// A moment with the scales of its segments before and after the update. Both are null for a moment without
+// A moment, with the scales of its segments after and before the update. Both are null if the moment has no
 // scales.
 struct Moment {
   Values values;
@@ -175,7 +175,7 @@ void update(const State& s, int64_t segment, bool decays, int64_t start, int64_t
   if (s.clear_gradient) memset(s.gradient.at(start), 0, static_cast<size_t>(size) * size_of(s.gradient.dtype));
 }
 
-// Returns the first segment that ends after `index`.
+// Returns the index of the first segment that ends after `index`.
 int64_t segment_at(const int64_t* segments, int64_t num_segments, int64_t index) {
   int64_t low = 0, high = num_segments;
   while (low < high) {
@@ -193,7 +193,7 @@ int64_t num_chunks_of(const OpCall& call) {
   return (call.tensor(Op::kGradient).size() + kChunk - 1) / kChunk;
 }
 
-// Calls body(chunk, segment, start, size) for all blocks of all segments, on all threads.
+// Calls body(chunk, segment, start, size) for every block of every segment, on all threads.
 template <typename Body>
 void for_blocks(const OpCall& call, const Body& body) {
   const int64_t* const segments = call.data<int64_t>(Op::kSegments);
@@ -212,7 +212,7 @@ void for_blocks(const OpCall& call, const Body& body) {
 
 MTL_INLINE VFloat magnitude(VFloat value) { return bits_to_float(float_to_bits(value) & 0x7fffffffu); }
 
-// Returns the largest magnitude in a block. Fills the block up to complete vectors.
+// Returns the largest magnitude in a block. Fills the block with zeros up to complete vectors.
 float largest_in(float* block, int64_t size) {
   for (int64_t i = size; i % kLanes != 0; ++i) block[i] = 0.0f;
   VFloat by_lane = {};
@@ -222,9 +222,9 @@ float largest_in(float* block, int64_t size) {
 
 bool is_scaled(const OpCall& call) { return call.has(Op::kFirstScales) || call.has(Op::kSecondScales); }
 
-// Floats of scratch memory: the old scales of both moments, and the largest magnitudes of both moments in
-// each part of a segment within a chunk. The number of a part is the sum of its chunk's and its segment's
-// numbers, which is unique.
+// The scratch memory consists of floats: the old scales of both moments, and the largest magnitudes of both
+// moments in each part. A part is the intersection of a segment and a chunk. Its index is the sum of the
+// chunk's index and the segment's index; these sums are unique.
 int64_t num_parts_of(const OpCall& call) { return num_chunks_of(call) + call.tensor(Op::kSegments).dim(0) + 1; }
 int64_t scratch_bytes(const OpCall& call) {
   return 2 * (call.tensor(Op::kSegments).dim(0) + num_parts_of(call)) * static_cast<int64_t>(sizeof(float));
@@ -241,8 +241,8 @@ void keep_old_scales(Moment* moment, float* old) {
   moment->old_scales = old;
 }
 
-// Computes the scales of both moments in a separate pass. The pass must be separate, because the largest
-// element of a segment determines the segment's scale, and rounding any element requires the scale.
+// Computes the scales of both moments. This requires a separate pass, because a segment's largest element
+// determines the segment's scale, and rounding any element requires the scale.
 void choose_scales(const OpCall& call, State* s, float* scratch) {
   const int64_t* const segments = call.data<int64_t>(Op::kSegments);
   const int64_t num_segments = call.tensor(Op::kSegments).dim(0), num_parts = num_parts_of(call);
@@ -278,7 +278,7 @@ Moment moment_of(const OpCall& call, int values, int scales) {
   return {values_of(call, values), own, own, call.tensor(Op::kSegments).dim(0)};
 }
 
-// `scratch`: memory for the choice of scales, if there are scales.
+// Updates all elements. `scratch` is memory for choosing the scales, if there are any.
 Status adamw_with(const OpCall& call, float* scratch) {
   const float* const scalars = call.data<float>(Op::kScalars);
   const Values gradient = values_of(call, Op::kGradient);
@@ -315,7 +315,7 @@ Status adamw(const OpCall& call) {
 
 uint16_t* halves_of(const OpCall& call, int tensor) { return static_cast<uint16_t*>(call.tensor(tensor).data); }
 
-// Calls body(start, size) for chunks of [0, size) on all threads.
+// Calls body(start, size) for each chunk of [0, size), on all threads.
 template <typename Body>
 void for_chunks(int64_t size, const Body& body) {
   for_each(divide_up(size, kChunk), size,

@@ -47,7 +47,7 @@ Status sum_of_squares_scratch(const OpCall& call, ScratchBlocks* blocks) {
   return ok_status();
 }
 
-// Sums chunks of a fixed size in float lanes, and adds the chunk sums in double, in order. The result thus
+// Sums chunks of a fixed size in float lanes, then adds the chunk sums in double, in order. The result thus
 // does not depend on the number of threads.
 Status sum_of_squares(const OpCall& call) {
   using Op = SumOfSquares;
@@ -83,8 +83,8 @@ Status sum_of_squares(const OpCall& call) {
   return ok_status();
 }
 
-// Adds the tokens one after the other, so that the loss depends neither on the length of vectors nor on the
-// number of threads. This is fast enough, because a micro-batch has only thousands of tokens.
+// Adds the tokens one after another, so that the loss depends neither on the vector length nor on the number
+// of threads. This is fast enough, because a micro-batch has only thousands of tokens.
 Status weighted_sum(const OpCall& call) {
   using Op = WeightedSum;
   if (call.tensor(Op::kValues).dtype != DType::kFloat32) {
@@ -92,7 +92,7 @@ Status weighted_sum(const OpCall& call) {
   }
   const float *const values = call.data<float>(Op::kValues), *const weights = call.data<float>(Op::kWeights);
   double sum = 0.0;
-  // a product of two floats is exact in double
+  // the product of two floats is exact in double
   for (int64_t i = 0; i < call.tensor(Op::kValues).size(); ++i) sum += static_cast<double>(values[i]) * weights[i];
   call.data<double>(Op::kOutput)[0] = sum;
   return ok_status();

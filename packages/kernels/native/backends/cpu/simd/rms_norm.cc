@@ -10,7 +10,7 @@ namespace {
 
 template <typename T>
 MTL_INLINE float mean_square(const T* row, int64_t hidden) {
-  // there are four running sums, because each step depends on the previous step
+  // four running sums are used, because each addition to a sum must wait for the previous one
   VFloat squares[4] = {};
   int64_t h = 0;
   for (; h + 4 * kLanes <= hidden; h += 4 * kLanes) {
@@ -52,7 +52,7 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// A row of each tensor in a backward call. input_gradient is null if it was not requested.
+// The same row in each tensor of a backward call. input_gradient is null if it was not requested.
 template <typename T>
 struct BackwardRow {
   T* input_gradient;
@@ -60,7 +60,7 @@ struct BackwardRow {
   float rstd;
 };
 
-// Adds dy * x_hat to `sums` unless `sums` is null. Returns the sum of dy * weight * x.
+// Adds dy * x_hat to `sums`, unless `sums` is null. Returns the sum of dy * weight * x.
 template <typename T>
 MTL_INLINE float add_products(const BackwardRow<T>& row, const T* weight, int64_t hidden, float* sums) {
   VFloat products[2] = {};
@@ -78,13 +78,13 @@ MTL_INLINE float add_products(const BackwardRow<T>& row, const T* weight, int64_
   return sum(products[0] + products[1]);
 }
 
-// Computes dx = rstd * (dy * weight - x_hat * mean(dy * weight * x_hat)) + addend, with the mean over `width`
+// Computes dx = rstd * (dy * weight - x_hat * mean(dy * weight * x_hat)) + addend. The mean is over `width`
 // features.
 template <typename T>
 MTL_INLINE void write_input_gradient(const BackwardRow<T>& row, const T* weight, int64_t hidden, float products,
                                      float width) {
-  // this order of multiplication keeps rstd * products at the size of dy * weight, whereas rstd^3 may exceed
-  // float32's range
+  // this order of multiplications keeps rstd * products at the magnitude of dy * weight, whereas rstd^3 may
+  // exceed float32's range
   const float of_input = row.rstd * products / width * row.rstd * row.rstd;
   for (int64_t h = 0; h < hidden; h += kLanes) {
     const int64_t left = hidden - h;

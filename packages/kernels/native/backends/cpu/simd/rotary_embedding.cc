@@ -14,7 +14,7 @@ MTL_INLINE Pair rotated(const Pair& of, VFloat cosine, VFloat sine) {
   return {of.a * cosine - of.b * sine, of.a * sine + of.b * cosine};
 }
 
-// Converts (e0 o0 e1 o1 ...), in two vectors, to (e0 e1 ...) and (o0 o1 ...).
+// Converts (e0 o0 e1 o1 ...), given in two vectors, to (e0 e1 ...) and (o0 o1 ...).
 MTL_INLINE Pair deinterleaved(const Pair& of) {
   const auto even = lane_order([](int lane) { return 2 * lane; });
   const auto odd = lane_order([](int lane) { return 2 * lane + 1; });
@@ -28,14 +28,14 @@ MTL_INLINE Pair interleaved(const Pair& of) {
   return {shuffle(of.a, of.b, low), shuffle(of.a, of.b, high)};
 }
 
-// The angles of a position, the number of rotated pairs, and the direction.
+// The angles for a position, the number of rotated pairs, and the direction of the rotation.
 struct Rotation {
   const float *cosines, *sines;
   int64_t half;  // number of pairs
   float sign;    // of the angles
 };
 
-// Rotates a head. Each pair is read before it is written, so that `to` may equal `from`.
+// Rotates one head. Each pair is read before it is written, so `to` may equal `from`.
 template <bool kInterleaved, typename T>
 MTL_INLINE void rotate(T* to, const T* from, const Rotation& by, int64_t size) {
   int64_t i = 0;

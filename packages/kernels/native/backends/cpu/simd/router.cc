@@ -7,7 +7,7 @@
 namespace mtl {
 namespace {
 
-// The working memory of a thread: rows with a value for each expert or slot, in complete vectors.
+// A thread's working memory: rows that contain a value for each expert or slot, in complete vectors.
 struct Buffers {
   float *logits, *scores, *selection;  // of all experts; `selection`: the scores that select experts
   float *of_slots, *weights;           // of_slots: logits or scores of the slots' experts
@@ -41,8 +41,7 @@ Status for_rows(const OpCall& call, const RouterSizes& sizes, const Body& body) 
   return ok_status();
 }
 
-// A position and its value, for a list in descending order. If values are equal, the lower position comes
-// first.
+// A value and its index, for a list in descending order. If values are equal, the lower index comes first.
 struct Ranked {
   float value;
   int64_t at;
@@ -50,7 +49,7 @@ struct Ranked {
   static Ranked start() { return {__builtin_inff(), -1}; }
 };
 
-// Returns the value that follows `before` in descending order. No value is NaN.
+// Returns the value that follows `before` in descending order. No value may be NaN.
 MTL_INLINE Ranked next_of(const float* values, int64_t count, const Ranked& before) {
   Ranked best = {0.0f, -1};
   for (int64_t i = 0; i < count; ++i) {
@@ -65,7 +64,7 @@ struct Groups {
   int64_t count, kept;  // count 0: none
 };
 
-// Replaces the scores of experts in dropped groups by -infinity. `sums` has room for a value of each group.
+// Sets the scores of all experts in dropped groups to -infinity. `sums` has room for one value per group.
 MTL_INLINE void keep_groups(float* selection, const RouterSizes& sizes, const Groups& groups, float* sums) {
   const int64_t length = sizes.experts / groups.count, largest_of_group = smaller(sizes.slots / groups.kept, length);
   for (int64_t group = 0; group < groups.count; ++group) {
@@ -85,7 +84,8 @@ MTL_INLINE void keep_groups(float* selection, const RouterSizes& sizes, const Gr
   }
 }
 
-// Computes the scores of all experts. If the softmax is over the selected experts only, scores are logits.
+// Computes the scores of all experts. If the softmax is over the selected experts only, the scores are the
+// logits.
 template <ScoreFunction kFunction>
 MTL_INLINE void compute_scores(const Buffers& row, int64_t experts, bool is_over_all) {
   if constexpr (kFunction == ScoreFunction::kSoftmax) {
@@ -106,13 +106,13 @@ MTL_INLINE void select_experts(int32_t* experts, const Buffers& row, const float
     if (bias != nullptr) score += load_up_to(bias + e, sizes.experts - e);
     store(row.selection + e, select(score == score, score, infinity()));
   }
-  // the sums of groups overwrite the logits, which are no longer needed; there are at most `experts` groups
+  // the groups' sums overwrite the logits, which are no longer needed; there are at most `experts` groups
   if (groups.count > 0) keep_groups(row.selection, sizes, groups, row.logits);
   select_largest(experts, row.of_slots, sizes.slots, row.selection, sizes.experts);
 }
 
-// Converts the scores of slots in `of_slots`, padded with zeros (with -infinity for a softmax), to `weights`.
-// Returns the sum by which the scores were divided, or 1 without a division.
+// Converts the scores of the slots, `of_slots`, to `weights`. The scores must be padded with zeros (for a
+// softmax, with -infinity). Returns the sum by which the scores were divided, or 1 if they were not divided.
 template <ScoreFunction kFunction>
 MTL_INLINE float weigh(const Buffers& row, int64_t slots, bool is_over_all) {
   if (kFunction == ScoreFunction::kSoftmax && !is_over_all) {
@@ -127,7 +127,7 @@ MTL_INLINE float weigh(const Buffers& row, int64_t slots, bool is_over_all) {
   return divisor;
 }
 
-// Writes the values of the slots' experts to a row of slots, padded with `rest`.
+// Writes the values of the slots' experts to a row of slots. The row is padded with `rest`.
 MTL_INLINE void gather(float* of_slots, const float* values, const int32_t* experts, int64_t slots, float rest) {
   for (int64_t slot = 0; slot < padded(slots); ++slot) of_slots[slot] = slot < slots ? values[experts[slot]] : rest;
 }
@@ -161,7 +161,7 @@ Status forward_with(const OpCall& call) {
   });
 }
 
-// Computes the gradients of a row's logits. `row.selection` contains the gradients of its weights.
+// Computes the gradients of a row's logits. `row.selection` contains the gradients of the row's weights.
 template <ScoreFunction kFunction>
 MTL_INLINE void differentiate(float* output, const Buffers& row, const int32_t* experts, const RouterSizes& sizes,
                               bool is_over_all) {

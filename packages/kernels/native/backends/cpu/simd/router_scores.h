@@ -1,5 +1,5 @@
-// Scores of experts, computed from the logits of a row. Rows consist of complete vectors: logits after the
-// last expert are -infinity, with score 0.
+// Scores of experts, computed from a row's logits. Rows consist of complete vectors: logits after the last
+// expert are -infinity, and their scores are 0.
 #pragma once
 
 #include "backends/cpu/simd/attention_math.h"
@@ -21,12 +21,12 @@ MTL_INLINE void load_logits(float* to, const float* logits, int64_t experts) {
   }
 }
 
-// Returns the sigmoid of x. e = exponential(-x) is clamped, so that the result below -88 is set to 0. NaN
-// stays NaN.
+// Returns the sigmoid of x. `e` must be exponential(-x), which is clamped, so the result is set to 0 if x is
+// below -88. NaN stays NaN.
 MTL_INLINE VFloat sigmoid_of(VFloat x, VFloat e) { return select(x < -88.0f, splat(0.0f), 1.0f / (1.0f + e)); }
 
-// Returns ln(1 + e^x) = max(x, 0) + ln(1 + u) with u = e^-|x|. A multiplication by a quotient undoes the
-// rounding of 1 + u, so that small values are also accurate (Kahan).
+// Returns ln(1 + e^x) = max(x, 0) + ln(1 + u) with u = e^-|x|. Multiplying by u / (w - 1) undoes the rounding
+// of w = 1 + u, so that small results are also accurate (Kahan's method).
 MTL_INLINE VFloat softplus(VFloat x) {
   const VFloat u = exponential(-bits_to_float(float_to_bits(x) & 0x7fffffffu)), w = 1.0f + u;
   const VFloat logarithm = select(w == 1.0f, u, natural_logarithm(w) * (u / (w - 1.0f)));
@@ -48,7 +48,7 @@ MTL_INLINE VFloat slope(VFloat logit) {
   return select(root == 0.0f, splat(0.0f), s / (2.0f * root));
 }
 
-// Results of a softmax over a row of logits.
+// The maximum and the sum of a softmax over a row of logits.
 struct Softmax {
   float maximum, sum;
 
@@ -63,9 +63,10 @@ MTL_INLINE Softmax softmax_of(const float* logits, int64_t experts) {
   return {highest, sum(total)};
 }
 
-// Finds the positions of the `num` largest of `count` values, in descending order. If values are equal, the
-// lower position comes first. No value is NaN. `values` consists of complete vectors; `best` has room for
-// `num` values. A single pass suffices, because few values exceed the smallest value in the result so far.
+// Writes the `num` largest of `count` values to `best` in descending order, and their indices to `at`. If
+// values are equal, the lower index comes first. No value may be NaN. The memory of `values` consists of
+// complete vectors. Insertion into a sorted list is fast here, because few values exceed the smallest value
+// found so far.
 MTL_INLINE void select_largest(int32_t* at, float* best, int64_t num, const float* values, int64_t count) {
   int64_t found = 0;
   for (int64_t first = 0; first < count; first += kLanes) {
@@ -91,7 +92,7 @@ MTL_INLINE Status expect_float32(const OpCall& call, int logits) {
   return error_status("MTL_DTYPE", "%s: float64 is computed on the reference device only", call.op);
 }
 
-// Calls `body` with a null pointer to a type that has the score function as `kFunction`.
+// Calls `body` with a null pointer to a type whose kFunction is the score function.
 template <ScoreFunction kOne>
 struct ScoreKind {
   static constexpr ScoreFunction kFunction = kOne;

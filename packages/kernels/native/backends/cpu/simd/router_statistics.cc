@@ -9,8 +9,8 @@ namespace {
 struct Sizes {
   int64_t rows, experts, sequences;
 
-  // Rows are summed in at most 16 parts, whose number does not depend on the number of threads. Then the sums
-  // of the parts are added in order.
+  // The number of parts in which rows are summed. It is at most 16 and does not depend on the number of
+  // threads. The parts' sums are then added in order.
   int64_t parts() const { return smaller(16, divide_up(rows, 64)); }
   int64_t first_row(int64_t part) const { return rows * part / parts(); }
 };
@@ -21,7 +21,7 @@ Sizes sizes_of(const OpCall& call) {
   return {logits.rows(), logits.dim(-1), call.integer(Op::kNumSequences)};
 }
 
-// The sums over some of the rows, and working memory for the logits and scores of a row.
+// The sums over one part's rows, and working memory for one row's logits and scores.
 struct Part {
   double *score_sums, *squares, *entropies;
   float *logits, *scores;
@@ -42,7 +42,7 @@ struct Part {
   }
 };
 
-// Computes the scores of a row, which sum to 1, and returns ln(sum of e^logit).
+// Computes a row's scores, normalized so that they sum to 1. Returns ln(sum of e^logit).
 template <ScoreFunction kFunction>
 MTL_INLINE float normalize(float* scores, const float* logits, int64_t experts) {
   const Softmax softmax = softmax_of(logits, experts);
@@ -61,7 +61,7 @@ MTL_INLINE float normalize(float* scores, const float* logits, int64_t experts) 
   return softmax.maximum + logf(softmax.sum);
 }
 
-// Returns the entropy in nats. Scores below 1e-37 contribute nothing. These include the zeros after the last
+// Returns the entropy in nats. Scores below 1e-37 contribute nothing, which includes the zeros after the last
 // expert.
 MTL_INLINE float entropy_of(const float* scores, int64_t experts) {
   VFloat total = {};
@@ -80,8 +80,8 @@ void add_row(const Part& part, const float* logits, const Sizes& sizes, int64_t 
   for (int64_t e = 0; e < sizes.experts; ++e) sums[e] += static_cast<double>(part.scores[e]);
   part.squares[sequence] += static_cast<double>(log_sum_exp) * static_cast<double>(log_sum_exp);
   part.entropies[sequence] += static_cast<double>(entropy_of(part.scores, sizes.experts));
-  // ranks the logits for a softmax, because a softmax keeps their order, and logits have no ties that
-  // rounding causes
+  // for a softmax, experts are ranked by their logits: a softmax keeps their order, and rounding causes no
+  // ties between logits
   float* const ranked = kFunction == ScoreFunction::kSoftmax ? part.logits : part.scores;
   for (int64_t e = 0; e < sizes.experts; ++e) {
     if (ranked[e] != ranked[e]) ranked[e] = __builtin_inff();
@@ -127,7 +127,7 @@ int backward_threads(const Sizes& sizes) { return threads_for(sizes.rows * sizes
 int64_t backward_bytes(const Sizes& sizes) { return backward_threads(sizes) * 2 * padded(sizes.experts) * 4; }
 
 // Computes the gradients of a row's logits. `gradients` (may be null) contains the gradients of the row's
-// scores, and `of_square` the gradient of the squared ln(sum of e^logit).
+// scores, and `of_square` is the gradient of the square of ln(sum of e^logit).
 template <ScoreFunction kFunction>
 MTL_INLINE void differentiate(float* output, float* scores, const float* logits, int64_t experts, const float* gradients,
                               float of_square) {

@@ -7,7 +7,7 @@ namespace {
 
 template <typename T>
 MTL_INLINE float products(const T* left, const T* right, const T* weight, int64_t hidden) {
-  // there are two running sums, because each step depends on the previous step
+  // two running sums are used, because each addition to a sum must wait for the previous one
   VFloat sums[2] = {};
   const auto add = [&](int64_t h, int64_t left_over, VFloat* sum) {
     VFloat product = load_up_to(left + h, left_over) * load_up_to(right + h, left_over);

@@ -1,5 +1,5 @@
-// Rows of contiguous tensors and strided views. A thread steps from row to row of its range without
-// divisions.
+// Access to the rows of contiguous tensors and strided views. A thread steps from row to row of its range
+// without divisions.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -8,14 +8,14 @@
 namespace mtl {
 namespace {
 
-// Walks through the rows of a tensor. A null tensor has null rows.
+// Walks through a tensor's rows. If the tensor is null, all its rows are null.
 template <typename T>
 class RowWalk {
  public:
   RowWalk(T* tensor, const RowLayout& layout, int64_t row) : layout_(layout), row_(tensor) {
     for (int dim = 0; dim < layout.rank; ++dim) {
       const bool is_outermost = dim + 1 == layout.rank;
-      // a tensor without rows may have any empty dimension, whose size must not be a divisor
+      // a tensor without rows may have an empty dimension, by whose size the code must not divide
       index_[dim] = is_outermost || row == 0 ? row : row % layout.shape[dim];
       row = is_outermost || row == 0 ? 0 : row / layout.shape[dim];
       if (tensor != nullptr) row_ += index_[dim] * layout.strides[dim];

@@ -1,5 +1,5 @@
-// Loads and stores for every dtype, and functions of vectors. All CPU kernels use this file. It is built on
-// the facts and functions of an instruction set (isa/isa.h).
+// Loads and stores for every dtype, and functions on vectors. All CPU kernels use this file. It is built on
+// the constants and functions of an instruction set (see isa/isa.h).
 #pragma once
 
 #include <stdint.h>
@@ -9,7 +9,8 @@
 #include "backends/cpu/threads.h"
 #include "core/op_registry.h"
 
-// MTL_REGISTER_CPU(op, kernel) or, for a kernel with scratch memory, MTL_REGISTER_CPU(op, kernel, scratch).
+// Registers a kernel: MTL_REGISTER_CPU(op, kernel) or, for a kernel with scratch memory, MTL_REGISTER_CPU(op,
+// kernel, scratch).
 #define MTL_REGISTER_CPU(op, ...)                                                                           \
   static const ::mtl::CpuKernelRegistration MTL_CONCATENATE(cpu_registration_, __LINE__)(                   \
       op, ::mtl::find_instruction_set(MTL_STRINGIFY(MTL_ISA)), __VA_ARGS__)
@@ -26,7 +27,7 @@ struct float16 {
   uint16_t bits;
 };
 
-// ---- loads and stores of float, bfloat16 and float16, as float vectors ----
+// ---- loads and stores of float, bfloat16 and float16 as float vectors ----
 
 MTL_INLINE VFloat load(const float* source) { return *reinterpret_cast<const VFloatU*>(source); }
 
@@ -61,7 +62,7 @@ MTL_INLINE void store_one(float16* destination, float value) {
   *reinterpret_cast<Half*>(destination) = (Half)value;
 }
 
-// Loads the first `count` lanes (0 to kLanes); the other lanes are zero.
+// Loads the first `count` lanes (0 to kLanes). The remaining lanes are zero.
 template <typename T>
 MTL_INLINE VFloat load_partial(const T* source, int64_t count) {
   VFloat value = {};
@@ -74,7 +75,8 @@ MTL_INLINE void store_partial(T* destination, VFloat value, int64_t count) {
   for (int lane = 0; lane < count; ++lane) store_one(destination + lane, value[lane]);
 }
 
-// Loads a complete vector, or the end of a row. `count` may be any number above zero.
+// Loads a complete vector, or fewer lanes at the end of a row. `count` is how many elements remain, at least
+// 1.
 template <typename T>
 MTL_INLINE VFloat load_up_to(const T* source, int64_t count) {
   return __builtin_expect(count >= kLanes, 1) ? load(source) : load_partial(source, count);
@@ -89,7 +91,7 @@ MTL_INLINE void store_up_to(T* destination, VFloat value, int64_t count) {
   }
 }
 
-// Calls body(i, number of elements from i on) for the first element i of each vector, on several threads.
+// Calls body(i, size - i) on several threads, where i is the index of each vector's first element.
 template <typename Body>
 MTL_INLINE void for_each_vector(int64_t size, const Body& body) {
   for_each(divide_up(size, kLanes), size, [&](int64_t vector) { body(vector * kLanes, size - vector * kLanes); });
@@ -97,12 +99,12 @@ MTL_INLINE void for_each_vector(int64_t size, const Body& body) {
 
 // ---- arithmetic ----
 
-// Returns e^x to 2 units in the last place for x in [-87.3, 88.7]. Below this range, the result is 0; above
-// it, about the largest finite value. NaN stays NaN (maximum and minimum return their second operand), so
-// that invalid logits show in the loss. Subtracts a multiple of ln 2 (which is stored as two floats), then
-// evaluates a polynomial of degree 6 on [-ln2/2, ln2/2].
+// Returns e^x with an error of at most 2 units in the last place for x in [-87.3, 88.7]. Below this range,
+// the result is 0; above it, the result is about the largest finite value. NaN stays NaN (maximum and minimum
+// return their second operand), so that invalid logits show in the loss. Subtracts a multiple of ln 2 (which
+// is stored as two floats), then evaluates a polynomial of degree 6 on [-ln2/2, ln2/2].
 MTL_INLINE VFloat exponential(VFloat x) {
-  // the finite limit keeps -infinity from becoming infinity - infinity
+  // the finite limit prevents an input of -infinity from becoming infinity - infinity
   const VFloat clamped = minimum(splat(88.7f), maximum(splat(-87.3f), x));
   const Power n = nearest_power(clamped * 1.44269504088896341f);
   const VFloat r = (clamped - n.value * 0.693359375f) - n.value * -2.12194440e-4f;
@@ -116,8 +118,8 @@ MTL_INLINE VFloat exponential(VFloat x) {
   return select(x < -87.3f, splat(0.0f), times_power(p, n));
 }
 
-// Returns erf x within 1.5e-7 (Abramowitz and Stegun 7.1.26). Below 0.3, where this error bound is too loose,
-// uses the Taylor series.
+// Returns erf x with an absolute error of at most 1.5e-7 (see Abramowitz and Stegun 7.1.26). Below 0.3, where
+// this error bound is too loose, uses the Taylor series.
 MTL_INLINE VFloat error_function(VFloat x) {
   const VFloat magnitude = bits_to_float(float_to_bits(x) & 0x7fffffffu);
   const VFloat t = 1.0f / (1.0f + 0.3275911f * magnitude);

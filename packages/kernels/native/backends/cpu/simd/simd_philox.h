@@ -1,5 +1,5 @@
-// Philox for kLanes counters at once, with the mapping of core/philox.h: neighbouring lanes are neighbouring
-// columns.
+// Philox for kLanes counters at a time. The mapping is the same as in core/philox.h: neighbouring lanes are
+// neighbouring columns.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -12,8 +12,8 @@ struct VPhiloxBlock {
   VUint words[4];
 };
 
-// Computes Philox blocks: lane i has column counter `column_counter + i`; the other counter words are the
-// same for all lanes.
+// Computes Philox blocks. Lane i has the column counter `column_counter + i`; the remaining counter words are
+// the same for all lanes.
 MTL_INLINE VPhiloxBlock philox_lanes(PhiloxKey key, uint32_t column_counter, uint32_t row, uint32_t sample_low,
                                      uint32_t sample_high) {
   VUint c0, c1, c2, c3;
@@ -35,11 +35,11 @@ MTL_INLINE VPhiloxBlock philox_lanes(PhiloxKey key, uint32_t column_counter, uin
   return {{c0, c1, c2, c3}};
 }
 
-// Returns a mask with all bits set for kept elements.
+// Returns a mask whose bits are all set in the lanes of kept elements.
 MTL_INLINE VInt kept(VUint random, uint32_t threshold) { return (VInt)(random >= threshold); }
 
-// Computes the dropout masks of the 64 columns in a group (first column = 64 * group), as 64 / kLanes vectors
-// in column order.
+// Computes the dropout masks for the 64 columns in a group (whose first column is 64 * group), as 64 / kLanes
+// vectors in column order.
 MTL_INLINE void keep_masks_of_group(VInt* masks, PhiloxKey key, int64_t group, uint32_t row, uint32_t sample_low,
                                     uint32_t sample_high, uint32_t threshold) {
   constexpr int kVectorsPerWord = 16 / kLanes;

@@ -1,9 +1,9 @@
-// Philox for a tile of a matrix: 64 columns (a group of core/philox.h) in many rows. It produces the same
-// numbers as simd_philox.h with less work per row: round keys are expanded once, and the first two of the ten
-// rounds need only two scalars of the row.
+// Philox for a tile of a matrix: 64 columns (a group in core/philox.h) in many rows. It produces the same
+// random bits as simd_philox.h with less work per row: round keys are expanded once, and the first two of the
+// ten rounds need only two scalars per row.
 //
 // Counters are in 64-bit lanes whose upper halves may contain anything: the CPU multiplies the lower halves
-// to 64 bits. The low word of the product is already in its position; the high word needs one shift.
+// and gives a 64-bit result. Its low word is already in the right position; its high word needs one shift.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -15,7 +15,7 @@ namespace {
 constexpr int kLongLanes = kLanes / 2;
 constexpr int kLongVectors = 16 / kLongLanes;  // for the 16 counters of 64 columns; even and odd counters alternate
 
-// The key of each round, and the sample of a call.
+// The keys of all rounds, and a call's sample.
 struct PhiloxSite {
   uint32_t low_keys[kPhiloxRounds], high_keys[kPhiloxRounds];
   uint32_t sample_low, sample_high;
@@ -32,8 +32,8 @@ MTL_INLINE PhiloxSite philox_site(PhiloxKey key, uint32_t sample_low, uint32_t s
   return site;
 }
 
-// The counters of 64 columns after two rounds, without the row-dependent part: word 2 must still be xored
-// with a scalar, word 3 is a scalar.
+// The counters of 64 columns after two rounds, without the part that depends on the row: word 2 must still be
+// xored with a scalar, and word 3 is a scalar.
 struct PhiloxColumns {
   VLong word0[kLongVectors], word1[kLongVectors], word2[kLongVectors];
 };
@@ -56,8 +56,8 @@ MTL_INLINE PhiloxColumns philox_columns(const PhiloxSite& site, int64_t group) {
   return columns;
 }
 
-// Computes the dropout masks of a row, with all bits set for kept elements: 64 / kLanes vectors in column
-// order.
+// Computes the dropout masks for a row: 64 / kLanes vectors in column order, in which all bits are set for
+// kept elements.
 MTL_INLINE void keep_masks_of_row(VInt* masks, const PhiloxSite& site, const PhiloxColumns& columns, uint32_t row,
                                   uint32_t threshold) {
   const uint32_t first_word0 =
@@ -73,8 +73,8 @@ MTL_INLINE void keep_masks_of_row(VInt* masks, const PhiloxSite& site, const Phi
     for (int round = 2; round < kPhiloxRounds; ++round) {
       const VLong product0 = multiply_low_words(c0, kPhiloxMultiplier0);
       const VLong product1 = multiply_low_words(c2, kPhiloxMultiplier1);
-      // each key is in both halves of a lane, because this saves an instruction that extends it; the upper
-      // half has no effect
+      // each key is in both halves of a lane, which saves an instruction for extending it; the upper half has
+      // no effect
       const VLong low_key = (VLong)(site.low_keys[round] - VUint{});
       const VLong high_key = (VLong)(site.high_keys[round] - VUint{});
       c0 = (product1 >> 32) ^ c1 ^ low_key;

@@ -27,7 +27,7 @@ Status backward(const OpCall& call) {
     const int64_t size = call.tensor(Op::kOutput).size();
     for_each_vector(size, [&](int64_t i, int64_t left) {
       const VFloat value = load_up_to(output + i, left);
-      // this form of 1 - v^2 keeps its precision for |v| near 1
+      // this form of 1 - v^2 stays precise for |v| near 1
       const VFloat derivative = (1.0f - value) * (1.0f + value);
       store_up_to(input_gradient + i, load_up_to(output_gradient + i, left) * derivative, left);
     });

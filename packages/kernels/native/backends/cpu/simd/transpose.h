@@ -6,7 +6,8 @@
 namespace mtl {
 namespace {
 
-// Exchanges lane `i + kHalf` of row `i` with lane `i` of row `i + kHalf`, in all 2 kHalf x 2 kHalf blocks.
+// Exchanges lane `i + kHalf` of row `i` with lane `i` of row `i + kHalf`, in all square blocks of `2 * kHalf`
+// rows.
 template <int kHalf>
 MTL_INLINE void exchange_halves(VUint* rows) {
   const auto upper = lane_order([](int lane) { return (lane & kHalf) != 0 ? kLanes + lane - kHalf : lane; });

@@ -1,4 +1,4 @@
-// The arguments of every attention kernel, passed by value.
+// The arguments of all attention kernels, which are passed by value.
 #pragma once
 
 #include "backends/cuda/alignment.h"
@@ -36,8 +36,8 @@ struct AttentionArguments {
   const float* delta;  // rowSums of the op, in the layout of log_sum_exp
 };
 
-// The arguments of a call for whole sequences (see is_part). Functions that accept this type and
-// AttentionArguments read fewer fields if the argument has this type, because kernels with many sums have no
+// The arguments of a call for whole sequences (see is_part). Functions that accept both this type and
+// AttentionArguments read fewer fields if they get this type, because kernels with many sums have no
 // registers for the other fields.
 struct WholeArguments : AttentionArguments {};
 
@@ -49,18 +49,18 @@ MTL_HOST_DEVICE inline Positions positions_of(const AttentionArguments& a) {
 }
 MTL_HOST_DEVICE inline Positions positions_of(const WholeArguments& a) { return {a.sequence, 0, 0, 0}; }
 
-// Returns true if a result is stored in float32 in place of the type of the operands.
+// Returns true if a result is stored in float32, and not in the operands' type.
 MTL_HOST_DEVICE inline bool is_exact(const AttentionArguments&, const AttentionOperand& result) {
   return result.dtype == DType::kFloat32;
 }
 MTL_HOST_DEVICE inline bool is_exact(const WholeArguments&, const AttentionOperand&) { return false; }
 
-// Returns the offset, in elements, from one operand to another.
+// Returns the distance between two operands, in elements.
 inline int64_t elements_between(const AttentionProblem& problem, const AttentionOperand& from, const AttentionOperand& to) {
   return (static_cast<const char*>(to.data) - static_cast<const char*>(from.data)) / static_cast<int64_t>(size_of(problem.dtype));
 }
 
-// Returns the arguments for a problem with a supported layout.
+// Returns the arguments for a problem, whose layout must be supported.
 inline AttentionArguments attention_arguments(const AttentionProblem& problem) {
   return {static_cast<int>(problem.num_queries),
           static_cast<int>(problem.num_keys),
@@ -100,22 +100,22 @@ inline AttentionArguments attention_arguments(const AttentionProblem& problem) {
           static_cast<const float*>(problem.row_sums)};
 }
 
-// The query head and sample that a block processes. A block of keys processes all members of a group, one
-// after the other.
+// The query head and the sample that a block processes. A block of keys processes all members of a group, one
+// after another.
 struct HeadPlace {
   int batch, group, member;
   int first_row;       // first row of the sample, if samples are packed
   int64_t statistics;  // the head's first element in log_sum_exp and delta
 };
 
-// Returns the offsets of a head if all samples have the same length.
+// Returns the place of a head if all samples have the same length.
 MTL_HOST_DEVICE inline HeadPlace head_place(const AttentionArguments& a, int head_of_batch) {
   const int head = head_of_batch % a.heads;
   return {head_of_batch / a.heads, head / a.members, head % a.members, 0, static_cast<int64_t>(head_of_batch) * a.sequence};
 }
 
-// Computes the offsets of a head for samples of any kind. If samples are packed, it also stores the length of
-// the block's sample in the arguments; the block may begin past the end of its sample.
+// Returns the place of a head for samples of any kind. If samples are packed, also stores the length of the
+// block's sample in `a`; the block may begin past the end of its sample.
 MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_batch) {
   HeadPlace place = head_place(a, head_of_batch);
   if (a.starts == nullptr) return place;
@@ -125,8 +125,8 @@ MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_b
   return place;
 }
 
-// Returns blockIdx.y again, so that a kernel computes the offsets of its head again at its end. The compiler
-// cannot know that the value is the same, and therefore does not keep the offsets in registers until then.
+// Returns blockIdx.y again, so that a kernel recomputes its head's offsets when it ends. The compiler cannot
+// know that the value is the same, and therefore does not keep the offsets in registers until then.
 #if defined(__CUDACC__)
 __device__ __forceinline__ int reread_block_y() {
   int number;
@@ -143,7 +143,7 @@ MTL_HOST_DEVICE inline void enter_next_member(const AttentionArguments& a, HeadP
   place.statistics += a.starts == nullptr ? a.sequence : a.rows;
 }
 
-// Returns the index of the first element of a head's rows in an operand.
+// Returns the offset of the first element of a head's rows in an operand.
 MTL_HOST_DEVICE inline int64_t first_element(const AttentionOperand& operand, const HeadPlace& place) {
   return place.first_row * operand.position + place.batch * operand.sample + place.group * operand.group +
          place.member * operand.member;
@@ -153,7 +153,8 @@ MTL_HOST_DEVICE inline T* rows_of(const AttentionOperand& operand, const HeadPla
   return static_cast<T*>(operand.data) + first_element(operand, place);
 }
 
-// Each function below launches one family of kernels. The caller has checked dtype, head size and alignment.
+// Each of these functions launches one family of kernels. The caller must have checked dtype, head size and
+// alignment.
 cudaError_t launch_attention_forward(const AttentionForwardCall& call);
 cudaError_t launch_attention_query_gradient(const AttentionBackwardCall& call);
 cudaError_t launch_attention_key_value_gradient(const AttentionBackwardCall& call);

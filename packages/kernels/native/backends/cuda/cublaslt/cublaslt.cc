@@ -40,7 +40,7 @@ Status status_of(int result, const char* what) {
 
 #define MTL_RETURN_IF_LT_ERROR(function, ...) MTL_RETURN_IF_ERROR(status_of(functions.function(__VA_ARGS__), #function))
 
-// Resolves all functions; returns null, or the name of the first function that is missing.
+// Resolves all functions. Returns null, or the name of the first missing function.
 const char* resolve(void* library) {
 #define MTL_RESOLVE(name)                                                                   \
   functions.name = reinterpret_cast<decltype(functions.name)>(dlsym(library, #name));       \
@@ -71,16 +71,16 @@ int32_t type_of(DType dtype) {
   return dtype == DType::kBFloat16 ? lt::kBReal16 : dtype == DType::kFloat16 ? lt::kReal16 : lt::kReal32;
 }
 
-// Returns the largest power of two, up to 256, that divides the address.
+// Returns the largest power of two, up to 256, that divides the given address.
 uint32_t alignment_of(const void* data) {
   const auto address = reinterpret_cast<uintptr_t>(data) | 256;
   return static_cast<uint32_t>(address & ~(address - 1));
 }
 
-// Returns the matrix that is added to the matmul. The library does not read it if nothing is added.
+// Returns the matrix that is added to the matmul's result. If nothing is added, the library does not read it.
 const void* matrix_c(const MatmulProblem& p) { return p.fused == FusedWith::kResidual ? p.addend : p.output; }
 
-// All values that determine a plan (the prepared matmul of a shape).
+// All values that determine a plan, which is the prepared matmul for a shape.
 using Key = std::array<int64_t, 19>;
 
 Key key_of(const MatmulProblem& p) {
@@ -105,14 +105,14 @@ Key key_of(const MatmulProblem& p) {
           is_tf32_allowed};
 }
 
-// Returns the name with which choices identify a problem.
+// Returns the name that identifies a problem in choices.
 std::string name_of_problem(const Key& key) {
   std::string name;
   for (const int64_t part : key) name += (name.empty() ? "" : ",") + std::to_string(part);
   return name;
 }
 
-// A matmul of a certain shape, ready to run. Plans are kept for the lifetime of the process, because a
+// A matmul that is prepared for a certain shape. Plans are kept for the lifetime of the process, because a
 // process uses few shapes.
 struct Plan {
   lt::Description description = nullptr;
@@ -128,7 +128,7 @@ std::map<Key, Plan>& plans() {
   return *all;
 }
 
-// The variables below are guarded by the same mutex as the plans.
+// The following variables are guarded by the same mutex as the plans.
 bool times_candidates = false;
 MatmulChoices& choices() {
   static auto* all = new MatmulChoices();
@@ -136,8 +136,8 @@ MatmulChoices& choices() {
 }
 
 // Creates the layout of a matrix. The library is column-major and interprets a row-major matrix as its
-// transpose. Therefore the transposed matmul is computed, right^T times left^T, and no matrix in memory
-// changes.
+// transpose. The transposed matmul is therefore computed, right^T times left^T, and no matrix in memory is
+// changed.
 Status make_layout(const MatmulProblem& p, DType dtype, int64_t rows, int64_t columns, lt::Layout* layout) {
   MTL_RETURN_IF_LT_ERROR(cublasLtMatrixLayoutCreate, layout, type_of(dtype), static_cast<uint64_t>(rows),
                          static_cast<uint64_t>(columns), rows);
@@ -169,14 +169,14 @@ lt::Epilogue epilogue_of(const MatmulProblem& p) {
   }
 }
 
-// Returns true if a status means that the library does not support the matmul. For an unsupported combination
-// with an epilogue (types, strides), the library returns "invalid value" or "not supported". Without an
-// epilogue, "invalid value" is our bug.
+// Returns true if a status means that the library does not support the matmul. If a matmul has an epilogue
+// and its combination of types and strides is not supported, the library returns "invalid value" or "not
+// supported". If there is no epilogue, "invalid value" is our bug.
 bool is_refusal(const MatmulProblem& p, int result) {
   return result == lt::kUnsupported || (result == lt::kInvalidValue && epilogue_of(p) != lt::Epilogue::kDefault);
 }
 
-// Sets the pointers of a description, which may differ in every run.
+// Sets the pointers in a description, which may differ in every run.
 Status describe_pointers(const MatmulProblem& p, const Plan& plan) {
   const void* const bias = p.fused == FusedWith::kBiasGradient ? p.bias_gradient : p.bias;
   if (bias != nullptr) MTL_RETURN_IF_ERROR(describe(plan, lt::DescriptionAttribute::kBiasPointer, bias));
@@ -184,9 +184,9 @@ Status describe_pointers(const MatmulProblem& p, const Plan& plan) {
   return describe(plan, lt::DescriptionAttribute::kAuxiliaryPointer, p.auxiliary);
 }
 
-// Returns true if the additional operands of epilogues can be read 16 bytes at a time. The documentation
-// requires 16-byte aligned rows of a multiple of 8 elements for an auxiliary matrix. It says nothing about a
-// bias, and the heuristic has no attribute for a bias's alignment: kernels that read a bias 16 bytes at a
+// Returns true if the additional operands of epilogues can be read 16 bytes at a time. For an auxiliary
+// matrix, the documentation requires 16-byte aligned rows of a multiple of 8 elements. It says nothing about
+// a bias, and the heuristic has no attribute for a bias's alignment; kernels that read a bias 16 bytes at a
 // time have caused misaligned-address errors for other users. After such an error, the process cannot use its
 // device any more.
 bool takes_vectors(const MatmulProblem& p) {
@@ -209,10 +209,10 @@ Status make_description(const MatmulProblem& p, Plan* plan) {
     MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kBiasType, type_of(p.output_dtype)));
   }
   if (p.auxiliary != nullptr) {
-    // the auxiliary matrix has by default the type of the output
+    // by default, the auxiliary matrix has the type of the output
     MTL_RETURN_IF_ERROR(describe(*plan, lt::DescriptionAttribute::kAuxiliaryStride, p.columns));
   }
-  // the choice of the algorithm depends on the alignment of the pointers
+  // the pointers must be set, because the choice of the algorithm depends on their alignment
   return describe_pointers(p, *plan);
 }
 
@@ -236,8 +236,8 @@ bool is_reporting() {
   return is_set;
 }
 
-// Prints a line for each new plan with fused operations if MTL_CUBLASLT_REPORT=1. NVIDIA does not document
-// completely which GPU supports which fusion.
+// Prints a line for each new plan with fused operations if MTL_CUBLASLT_REPORT=1. This is useful because
+// NVIDIA does not document completely which GPU supports which fusion.
 void report_plan(const MatmulProblem& p, const Plan& plan, const char* when) {
   if (!is_reporting() || epilogue_of(p) == lt::Epilogue::kDefault) return;
   std::fprintf(stderr, "cuBLASLt: %s [%lld, %lld, %lld] %s into %s: %s at %s (status %d)\n", name_of_fused(p.fused),
@@ -256,12 +256,12 @@ void report_times(const MatmulProblem& p, int num_candidates, const TimedCandida
 }
 
 constexpr char kTiming[] = "timing matmuls";
-// The maximum number of candidates to time. The library sorts candidates by its own estimate.
+// How many candidates are timed at most. The library sorts candidates by its own estimate.
 constexpr int kMostCandidates = 8;
 using Candidates = std::array<lt::Choice, kMostCandidates>;
 
-// Finds at most `num_asked` algorithms of the library for the problem, sorted by the library's estimate, the
-// fastest first.
+// Finds at most `num_asked` of the library's algorithms for a problem. They are sorted by the library's
+// estimate, the fastest first.
 Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candidates* candidates, int* num_found) {
   lt::Preference preference = nullptr;
   MTL_RETURN_IF_LT_ERROR(cublasLtMatmulPreferenceCreate, &preference);
@@ -270,8 +270,8 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
                      "cublasLtMatmulPreferenceSetAttribute");
   };
   Status status = set(lt::PreferenceAttribute::kMaxWorkspaceBytes, uint64_t{kWorkspaceBytes});
-  // excludes algorithms that add partial sums in place, because only a reduction through the workspace has a
-  // fixed order
+  // excludes algorithms that add partial sums in place, because the order is fixed only in a reduction
+  // through the workspace
   if (status.ok()) status = set(lt::PreferenceAttribute::kReductionSchemes, lt::kReduceInComputeType);
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentA, alignment_of(p.right));
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentB, alignment_of(p.left));
@@ -283,7 +283,7 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
     const int result = functions.cublasLtMatmulAlgoGetHeuristic(handle, plan->description, plan->a, plan->b, plan->d,
                                                                 plan->d, preference, num_asked, candidates->data(), num_found);
     plan->status = result;
-    // The available epilogues depend on the version and the types. Any other error is our bug
+    // The library's version and the types determine which epilogues are available. Any other error is our bug
     if (!is_refusal(p, result)) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
     if (result != lt::kSuccess) *num_found = 0;
   }
@@ -291,15 +291,15 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
   return status;
 }
 
-// Enqueues the problem with this algorithm. Returns the library's status.
+// Enqueues a problem with the given algorithm. Returns the library's status.
 int enqueue(const MatmulProblem& p, const Plan& plan, const lt::Algorithm& algorithm) {
   const float alpha = 1.0f, beta = p.accumulate || p.fused == FusedWith::kResidual ? 1.0f : 0.0f;
   return functions.cublasLtMatmul(handle, plan.description, &alpha, p.right, plan.a, p.left, plan.b, &beta, matrix_c(p), plan.d,
                                   p.output, plan.d, &algorithm, workspace, kWorkspaceBytes, compute_stream());
 }
 
-// Finds the candidate that a choice names. Whatever the source of the choice, only algorithms that the
-// library itself offers for the problem are used.
+// Finds the candidate that a choice names. Wherever the choice comes from, an algorithm is used only if the
+// library itself offers it for the problem.
 Status find_chosen(const Candidates& candidates, int num_found, const lt::Algorithm& chosen, lt::Choice* choice) {
   for (int index = 0; index < num_found; ++index) {
     if (std::memcmp(&candidates[index].algorithm, &chosen, sizeof chosen) != 0) continue;
@@ -310,7 +310,7 @@ Status find_chosen(const Candidates& candidates, int num_found, const lt::Algori
                       "for it", num_found);
 }
 
-// Times the candidates with the problem's own operands, and uses the fastest for all later runs of the
+// Times the candidates with the problem's own operands, and uses the fastest one for all later runs of the
 // problem. The timing overwrites the output with meaningless values.
 Status choose_by_time(const MatmulProblem& p, const Candidates& candidates, int num_found, const Key& key, Plan* plan) {
   MTL_RETURN_IF_ERROR(refuse_while_capturing(kTiming));
@@ -368,7 +368,7 @@ void destroy(const Plan& plan) {
 
 Status fill_plan(const MatmulProblem& p, Plan* plan) {
   MTL_RETURN_IF_ERROR(make_description(p, plan));
-  // rows and columns in the library's order: the contiguous dimension first
+  // rows and columns are in the library's order, the contiguous dimension first
   MTL_RETURN_IF_ERROR(p.transpose_right ? make_layout(p, p.input_dtype, p.inner, p.columns, &plan->a)
                                         : make_layout(p, p.input_dtype, p.columns, p.inner, &plan->a));
   MTL_RETURN_IF_ERROR(p.transpose_left ? make_layout(p, p.input_dtype, p.rows, p.inner, &plan->b)
@@ -377,7 +377,7 @@ Status fill_plan(const MatmulProblem& p, Plan* plan) {
   return choose_algorithm(p, plan);
 }
 
-// Returns the plan of a matmul. Creates it at the first run of the matmul.
+// Returns the plan for a matmul. Creates it when the matmul first runs.
 Status plan_of(const MatmulProblem& problem, Plan** plan) {
   const Key key = key_of(problem);
   const auto found = plans().find(key);
@@ -467,7 +467,7 @@ Status cublaslt_matmul_if_offered(const MatmulProblem& problem, bool* is_offered
   if (!plan->is_offered) return ok_status();
   MTL_RETURN_IF_ERROR(describe_pointers(problem, *plan));
   const int result = enqueue(problem, *plan, plan->choice.algorithm);
-  // an algorithm that the heuristic returned may still be rejected, before anything is enqueued
+  // an algorithm from the heuristic may still be rejected, before anything is enqueued
   plan->is_offered = !is_refusal(problem, result);
   if (!plan->is_offered) {
     plan->status = result;

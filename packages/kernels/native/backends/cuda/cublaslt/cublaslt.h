@@ -1,5 +1,5 @@
-// The only interface to cuBLASLt. The library is loaded at run time; there are one handle and one workspace,
-// and algorithms are cached by shape.
+// The only file that exposes cuBLASLt. The library is loaded at run time. There are one handle and one
+// workspace, and algorithms are cached by shape.
 #pragma once
 
 #include "core/status.h"
@@ -7,20 +7,20 @@
 
 namespace mtl::cuda {
 
-// Opens the first candidate (one per line) that dlopen accepts. Fails with MTL_CUBLASLT if dlopen accepts
-// none. The message lists the attempts.
+// Opens the first candidate (one per line) that dlopen accepts. If it accepts none, fails with MTL_CUBLASLT,
+// and the message lists the attempts.
 Status load_cublaslt(const char* candidates, bool allow_tf32);
-// Creates the handle; the device must be open.
+// Creates the handle. The device must already be open.
 Status open_cublaslt();
 const char* cublaslt_path();
 uint64_t cublaslt_version();
 
-// output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate), all row-major. Matmuls
-// sum in float32; float16 and bfloat16 are rounded once, at the end.
+// output[batch, rows, columns] = op(left) @ op(right) + bias, plus the old output if `accumulate` is true;
+// all are row-major. Matmuls sum in float32; float16 and bfloat16 are rounded once, at the end.
 //
-// Matmuls are deterministic. A problem's algorithm was set by set_matmul_choices, or else is the first in the
-// library's order. It depends only on shape and alignment. Algorithms that add partial sums to the output in
-// arbitrary order are never used.
+// Matmuls are deterministic. A problem's algorithm is the one that set_matmul_choices has set, or else the
+// first in the library's order, which depends only on shape and alignment. Algorithms that add partial sums
+// to the output in arbitrary order are never used.
 enum class FusedWith {
   kNothing,        // nothing is fused, or only a bias
   kGelu,           // output = gelu(matmul + bias), tanh approximation; auxiliary = matmul + bias
@@ -46,17 +46,18 @@ struct MatmulProblem {
 };
 
 Status cublaslt_matmul(const MatmulProblem& problem);
-// Runs the matmul as cublaslt_matmul does, if the library has a deterministic algorithm with the requested
-// fusion or bias. Otherwise sets `is_offered` to false and does nothing.
+// Runs the matmul like cublaslt_matmul if the library has a deterministic algorithm with the requested fusion
+// or bias. Otherwise, sets `is_offered` to false and does nothing.
 Status cublaslt_matmul_if_offered(const MatmulProblem& problem, bool* is_offered);
 
-// Sets the algorithms that matmuls use from now on. `lines` has the format of MatmulChoices::set. With
-// `times_others`, every other problem is timed when it first runs: its candidates run several times with its
-// own operands, which overwrites the output with meaningless values, and the fastest candidate becomes the
-// choice. Fails with MTL_MATMUL_CHOICES for text in another format. A matmul fails with the same code if
-// cuBLASLt does not offer its chosen algorithm. Fails with MTL_CAPTURE while a graph is recorded.
+// Sets the algorithms that matmuls use from now on. `lines` has the format of MatmulChoices::set. If
+// `times_others` is true, every problem without a choice is timed when it first runs: its candidates run
+// several times with its own operands, which overwrites the output with meaningless values, and the fastest
+// candidate becomes the choice. Fails with MTL_MATMUL_CHOICES if `lines` has a different format. A matmul
+// fails with the same code if cuBLASLt does not offer its chosen algorithm. Fails with MTL_CAPTURE while a
+// graph is recorded.
 Status set_matmul_choices(const char* lines, bool times_others);
-// Returns all choices, in the format of MatmulChoices::set; the text is valid until the thread's next call.
+// Returns all choices, in the format of MatmulChoices::set. The string is valid until the thread's next call.
 const char* matmul_choices();
 
 }  // namespace mtl::cuda

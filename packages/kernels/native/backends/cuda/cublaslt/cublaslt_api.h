@@ -1,6 +1,6 @@
-// The part of cuBLASLt that is used. It is declared here because toolkits without the library lack its
-// header; the library is loaded at run time. Numbers and layouts match versions 12 and 13;
-// cublaslt_header_check.cc compares them with the header where it is available.
+// The part of cuBLASLt that this library uses. It is declared here because toolkits without cuBLASLt lack its
+// header; the library is loaded at run time. Constants and layouts match versions 12 and 13; where the header
+// is available, cublaslt_header_check.cc compares them with it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -52,7 +52,7 @@ enum class PreferenceAttribute : int {
   kAlignmentD = 8,
 };
 
-// cublasLtReductionScheme_t: how partial sums over K from several blocks are reduced
+// cublasLtReductionScheme_t: how the partial sums over K that several blocks compute are reduced
 constexpr uint32_t kReduceInComputeType = 2;  // through the workspace, in a fixed order
 
 // cublasLtEpilogue_t

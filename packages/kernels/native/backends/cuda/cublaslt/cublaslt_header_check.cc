@@ -1,4 +1,4 @@
-// Checks our declarations against NVIDIA's header at compile time, if the header is found.
+// Checks our declarations against NVIDIA's header at compile time, if the header is available.
 #if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
 

@@ -1,7 +1,6 @@
-// The matmuls of a linear layer, fused through cuBLASLt's epilogues. Cases that the epilogues do not support
-// (exact GELU, some shapes) use a matmul and this library's own kernels. GELU in float32 does the same,
-// because the accuracy of cuBLASLt's tanh is not documented and has not been compared with float32's error
-// bounds.
+// The matmuls of a linear layer, fused by cuBLASLt's epilogues. If the epilogues do not support a case (exact
+// GELU, some shapes), it uses a matmul and this library's own kernels. GELU in float32 does the same, because
+// the accuracy of cuBLASLt's tanh is not documented and has not been compared with float32's error bounds.
 #include "ops/linear.h"
 
 #include "backends/cuda/cublaslt/cublaslt.h"
@@ -13,7 +12,7 @@
 namespace mtl::cuda {
 namespace {
 
-// Describes output [rows, columns] = left right, which all fused matmuls in this file have in common.
+// Describes output [rows, columns] = left @ right, which is common to all fused matmuls in this file.
 MatmulProblem matmul_of(const OpCall& call, int output, int left, int right) {
   MatmulProblem problem = {};
   problem.output = call.tensor(output).data;
@@ -27,7 +26,7 @@ MatmulProblem matmul_of(const OpCall& call, int output, int left, int right) {
 
 bool is_empty(const MatmulProblem& problem) { return problem.rows == 0 || problem.columns == 0 || problem.inner == 0; }
 
-// Returns true if the library's GELU or its derivative may be used.
+// Returns true if cuBLASLt's GELU or its derivative may be used.
 bool may_fuse_gelu(const OpCall& call, const MatmulProblem& problem) {
   using Op = LinearGeluForward;
   const bool is_exact = call.flag(Op::kErf);
@@ -82,7 +81,7 @@ Status residual_forward(const OpCall& call) {
   return linear_residual_forward_in_parts(call, find_kernel);
 }
 
-// Runs the fused matmul and bias gradient if the library offers both.
+// Runs the matmul fused with the bias gradient, if the library offers this.
 Status fused_weight_gradient(const OpCall& call, bool* is_offered) {
   using Op = LinearWeightGradient;
   MatmulProblem problem = matmul_of(call, Op::kWeightGradient, Op::kOutputGradient, Op::kInput);

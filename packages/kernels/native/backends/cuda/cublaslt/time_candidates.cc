@@ -10,11 +10,11 @@ namespace mtl::cuda {
 namespace {
 
 constexpr int kNumRounds = 5;
-// The approximate duration of a timing. Events have a resolution of half a microsecond.
+// About how long a timing lasts, in milliseconds. Events have a resolution of half a microsecond.
 constexpr float kMillisecondsOfTiming = 0.3f;
 constexpr int kMostRuns = 20;
-// Another algorithm is chosen only if it is faster by at least this fraction. Medians of repeated
-// measurements differ by less, and a smaller gain does not justify results with other bits.
+// An algorithm replaces the first one only if it is faster by at least this fraction. Medians of repeated
+// measurements differ by less, and a smaller gain does not justify results with different bits.
 constexpr float kLeastGain = 0.02f;
 
 struct Candidate {
@@ -43,7 +43,8 @@ class Stopwatch {
     MTL_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&end_, 0));
     return ok_status();
   }
-  // Measures the milliseconds of a run of `candidate`, which has already run without being refused.
+  // Measures how many milliseconds a run of `candidate` takes. The candidate must already have run without
+  // being refused.
   Status time(const Candidate& candidate, const EnqueueCandidate& enqueue, float* milliseconds) {
     MTL_RETURN_IF_CUDA_ERROR(cudaEventRecord(start_, compute_stream()));
     for (int run = 0; run < candidate.runs; ++run) {

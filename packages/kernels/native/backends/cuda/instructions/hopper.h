@@ -1,14 +1,15 @@
-// The instructions that only Hopper has (sm_90a). Each has one function: inline PTX with nvcc, and functions
-// with the same effect under emulation (async_work.h). Layouts follow the PTX ISA, section "Asynchronous
-// Warpgroup Level Matrix Multiply-Accumulate":
+// The instructions that only Hopper has (sm_90a). Each has one function, which is inline PTX with nvcc, and
+// ordinary code with the same effect under emulation (async_work.h). Layouts follow the PTX ISA, section
+// "Asynchronous Warpgroup Level Matrix Multiply-Accumulate":
 //
-//   D (64 x N)   warp w of the group has rows 16 w to 16 w + 15; d[n] has the layout of ptx.h's d for columns 8 n to 8 n + 7
+//   D (64 x N)   warp w of the group has rows 16 w to 16 w + 15; d[n] has the layout of ptx.h's d for columns
+//   8 n to 8 n + 7
 //   A (64 x 16)  in registers: warp w has rows 16 w to 16 w + 15, in the layout of ptx.h's a
 //
 // Code that uses these functions is between `#if MTL_HOPPER_CODE` and `#else`, because the same sources are
-// compiled for other GPUs, where the kernels trap. A Hopper GPU that runs code for other GPUs (from a
-// library built without sm_90a, or compiled by the driver from PTX) thus reports an error instead of leaving
-// the outputs unchanged.
+// also compiled for GPUs other than Hopper, where the kernels trap. A Hopper GPU may also run that code, from
+// a library built without sm_90a or compiled by the driver from PTX. It then reports an error instead of
+// leaving the outputs unchanged.
 #pragma once
 
 #if defined(MTL_CUDA_DEBUG)
@@ -26,18 +27,18 @@
 
 namespace mtl::cuda {
 
-// The driver's description of a tensor in global memory (created by runtime/tensor_map.h); kernels take it as
-// `const __grid_constant__ TensorMap`.
+// The driver's description of a tensor in global memory, which runtime/tensor_map.h creates. Kernels take it
+// as `const __grid_constant__ TensorMap`.
 struct alignas(128) TensorMap {
   uint64_t opaque[16];
 };
 
-// The swizzle, the permutation of the 16-byte units within rows of 128, 64 or 32 bytes. The numbers are the
-// encoding in matrix descriptors.
+// How the 16-byte units within rows of 128, 64 or 32 bytes are permuted. The values are the encoding in
+// matrix descriptors.
 enum class Swizzle : uint32_t { k128 = 1, k64 = 2, k32 = 3 };
 
-// Describes a tile in shared memory for matmuls. leading, stride: in bytes, see `address_in` in
-// async_work.cc.
+// Describes a tile in shared memory for matmuls. `leading` and `stride` are in bytes (see `address_in` in
+// async_work.cc).
 MTL_PTX uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t stride, Swizzle swizzle) {
   const auto field = [](uint32_t bytes) { return static_cast<uint64_t>((bytes & 0x3ffff) >> 4); };
   return field(address) | field(leading) << 16 | field(stride) << 32 | static_cast<uint64_t>(swizzle) << 62;
@@ -46,14 +47,14 @@ MTL_PTX uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t 
 #if defined(__CUDACC__)
 #if MTL_HOPPER_CODE
 
-// Initializes a barrier in shared memory. A phase of the barrier ends after a number of arrivals and after
-// the bytes that the arrivals have announced.
+// Initializes a barrier in shared memory. A phase of the barrier ends after `arrivals` arrivals, and after
+// all bytes that the arrivals announced have been copied.
 MTL_PTX void set_up_barrier(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 // Makes this thread's stores to shared memory visible to copies and matmuls that start after the next
-// barrier. Copies and matmuls read shared memory through another path than threads, the "async proxy" of the
-// PTX ISA.
+// barrier. This is necessary because copies and matmuls read shared memory through a different path than
+// threads, the "async proxy" of the PTX ISA.
 MTL_PTX void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 // Makes barriers that this thread has initialized visible to the copy engine. __syncthreads makes them
 // visible to threads.
@@ -64,13 +65,14 @@ MTL_PTX void publish_barriers() {
 MTL_PTX void arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-// Arrives, and makes the phase wait for this many bytes of bulk copies.
+// Arrives at the barrier, and makes its current phase also wait for `bytes` bytes of bulk copies.
 MTL_PTX void arrive_expecting(uint64_t* barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
-// Waits for the end of the phase with this parity: 0 for the first phase, then 1, then 0 again. slot: the
-// index of the barrier's ring slot, -1 for tiles outside of the ring. In builds with MTL_CUDA_DEBUG, a phase
-// that does not end is printed and ends the kernel. In other builds, the kernel would wait forever.
+// Waits for the end of the phase with the given parity: 0 for the first phase, then 1, then 0 again. `slot`
+// is the index of the barrier's ring slot, or -1 for tiles outside of the ring. In builds with
+// MTL_CUDA_DEBUG, a phase that does not end is printed and ends the kernel. Without MTL_CUDA_DEBUG, the
+// kernel would wait forever.
 #if defined(MTL_CUDA_DEBUG)
 MTL_PTX void wait_for_phase(uint64_t* barrier, int parity, int slot) {
   constexpr long long kLatestCycles = 1LL << 34;  // nine seconds
@@ -107,7 +109,7 @@ MTL_PTX void wait_for_phase(uint64_t* barrier, int parity, int) {
 #endif
 
 // Starts to copy a box of three dimensions, innermost first, to shared memory. The barrier counts the copied
-// bytes. Elements outside the tensor become zeros. Called by one thread.
+// bytes. Elements outside of the tensor become zeros. Must be called by one thread.
 MTL_PTX void copy_box(void* shared, const TensorMap& map, int x, int y, int z, uint64_t* barrier) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
@@ -117,7 +119,8 @@ MTL_PTX void copy_box(void* shared, const TensorMap& map, int x, int y, int z, u
 }
 MTL_PTX void prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
 
-// All threads of a warp group must call this function. It sets their number of registers from now on.
+// Sets how many registers the threads of a warp group have from now on. All threads of the group must call
+// it.
 template <int count>
 MTL_PTX void give_registers_back() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
@@ -127,17 +130,17 @@ MTL_PTX void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
 }
 
-// Completes earlier writes to registers of a warp group's matmul; needed before the group's first matmul.
+// Completes earlier writes to the registers of a warp group's matmul. Needed before the group's first matmul.
 MTL_PTX void fence_wgmma() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 MTL_PTX void commit_wgmma() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// Waits until all but the newest `groups_left` groups of this warp group are complete.
+// Waits until at most the newest `groups_left` groups of this warp group are incomplete.
 template <int groups_left>
 MTL_PTX void wait_for_wgmma() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups_left) : "memory");
 }
-// Keeps the compiler from moving reads and writes of registers across this point. The compiler does not know
-// that a started matmul still writes its sums and reads its left operand. Called before the fence and after
-// the wait of every matmul.
+// Keeps the compiler from moving reads and writes of registers across this point. This is necessary because
+// the compiler does not know that a matmul in progress still writes its sums and reads its left operand. Must
+// be called before the fence and after the wait of every matmul.
 template <typename Register, int kRows>
 MTL_PTX void hold(Register (&registers)[kRows][4]) {
 #pragma unroll
@@ -153,9 +156,9 @@ MTL_PTX void hold(Register (&registers)[kRows][4]) {
   }
 }
 
-// Starts a matmul: d = a b or, with `accumulate`, d += a b. d is 64 x kColumns, the inner dimension 16.
-// Called by a whole warp group. b is in shared memory, as kColumns rows of 16 (`by_rows`) or 16 rows of
-// kColumns (`by_columns`); a is in shared memory or in registers.
+// Starts a matmul: d = a * b or, with `accumulate`, d += a * b. d is 64 x kColumns, and the inner dimension
+// is 16. Must be called by a whole warp group. b is in shared memory, as kColumns rows of 16 (`by_rows`) or
+// 16 rows of kColumns (`by_columns`); a is in shared memory or in registers.
 template <typename T, int kColumns>
 struct WarpGroupMatmul;
 
@@ -185,8 +188,9 @@ struct WarpGroupMatmul;
   MTL_NAMES_192 ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
                 ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 
-// The assembly of a matmul. The numbers of the operands after d's (nvcc does not support named operands): A,
-// B and whether to add; or four registers of A, B and whether to add.
+// The assembly of a matmul. It refers to operands by number, because nvcc does not support named operands.
+// After the operands of d follow A, B and a flag that requests an addition; or four registers of A, B and the
+// flag.
 #define MTL_WGMMA(N, TYPE, A, B, ADD, TRANSPOSED, ...)                                                                \
   asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " ADD ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE \
                "." TYPE " {" MTL_NAMES_##N "}, " A ", " B ", add, 1, 1, " TRANSPOSED ";\n}"                              \

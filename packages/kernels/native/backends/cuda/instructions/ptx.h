@@ -1,7 +1,8 @@
-// The PTX instructions that kernels use. Each has one function: inline PTX with nvcc, and functions with the
-// same effect on the same registers of the same lanes under emulation. Fragment layouts follow the PTX ISA,
-// section "Matrix multiply-accumulate operation using mma instruction", m16n8k16 with 16-bit operands; g =
-// lane / 4, t = lane % 4:
+// The PTX instructions that kernels use. Each has one function, which is inline PTX with nvcc, and ordinary
+// code with the same effect on the same registers of the same lanes under emulation. Fragment layouts follow
+// the PTX ISA, section "Matrix multiply-accumulate operation using mma instruction", m16n8k16 with 16-bit
+// operands;
+// g = lane / 4, t = lane % 4:
 //
 //   A (16 x 16)  a[0]: row g, columns 2t, 2t + 1      a[1]: row g + 8      a[2], a[3]: the same, columns + 8
 //   B (16 x 8)   b[0]: rows 2t, 2t + 1 of column g    b[1]: rows + 8
@@ -41,9 +42,9 @@ MTL_PTX void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Loads four 8 x 8 matrices of 16-bit elements; lane i gives the address of row i % 8 (16 bytes) of matrix i
-// / 8. From each matrix, a lane gets two elements: in row lane / 4, the columns 2 (lane % 4) and 2 (lane % 4)
-// + 1. The transposed form loads the same elements of the transposed matrix.
+// Loads four 8 x 8 matrices of 16-bit elements. Lane i gives the address of row i % 8 (16 bytes) of matrix
+// i / 8. From each matrix, a lane gets the two elements in row lane / 4, columns 2 * (lane % 4) and
+// 2 * (lane % 4) + 1. The transposed form loads the same elements of the transposed matrix.
 MTL_PTX void load_matrices(uint32_t (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -57,15 +58,14 @@ MTL_PTX void load_matrices_transposed(uint32_t (&r)[4], const void* row) {
                : "memory");
 }
 
-// Copies 16 bytes, bypassing registers and L1; writes zeros if `valid` is false, and then does not read
-// `global`.
+// Copies 16 bytes, bypassing registers and L1. If `valid` is false, writes zeros and does not read `global`.
 MTL_PTX void copy_async_16(void* shared, const void* global, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global),
                "r"(valid ? 16 : 0)
                : "memory");
 }
 MTL_PTX void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until all but the newest `groups_left` groups of this thread's copies have arrived.
+// Waits until at most the newest `groups_left` groups of this thread's copies are incomplete.
 template <int groups_left>
 MTL_PTX void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(groups_left) : "memory");
@@ -74,10 +74,10 @@ MTL_PTX void wait_for_copies() {
 // Synchronizes `threads` threads (whole warps) at one of the barriers 1 to 15; __syncthreads uses barrier 0.
 MTL_PTX void meet(int barrier, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 
-// Lets the warp's threads arrive at a barrier without waiting there for the others.
+// Lets the warp's threads arrive at a barrier without waiting for the other threads.
 MTL_PTX void announce(int barrier, int threads) { asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory"); }
 
-// Returns 2^x with a relative error of 2^-22; 0 for -infinity and where the result would be denormal.
+// Returns 2^x with a relative error of 2^-22. Returns 0 if x is -infinity or the result would be denormal.
 MTL_PTX float fast_exp2(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));

@@ -6,7 +6,7 @@
 
 namespace mtl::cuda {
 
-// The functions below require that `problem` belongs to a validated call with at least one row.
+// These functions require that `problem` belongs to a validated call with at least one row.
 Status run_attention_forward(const OpCall& call, const AttentionProblem& problem);
 Status run_attention_backward(const OpCall& call, const AttentionProblem& problem);
 

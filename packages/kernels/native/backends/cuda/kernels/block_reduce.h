@@ -1,4 +1,4 @@
-// Sums and maxima over a warp or a block: Every thread gets the same value, which is always computed in the
+// Sums and maxima over a warp or a block. Every thread gets the same value, which is always computed in the
 // same order.
 #pragma once
 
@@ -17,7 +17,7 @@ struct Sum {
 };
 
 struct Maximum {
-  // if the operands cannot be compared, returns the left operand, so that NaN propagates
+  // if the comparison is false because of a NaN on the left, returns the left operand, so that NaN propagates
   __device__ static float combine(float a, float b) { return a >= b || a != a ? a : b; }
 };
 
@@ -30,9 +30,9 @@ __device__ __forceinline__ V warp_reduce(V value) {
   return value;
 }
 
-// Reduces values over all threads of a block. The block's size must be a multiple of 32. `shared` has space
-// for kMaxWarps values of the block. Some threads may still read it after the call, until the next barrier;
-// the next call begins with a barrier.
+// Reduces values over all threads of a block. The block's size must be a multiple of 32. `shared` must have
+// room for kMaxWarps values. Some threads may still read it after the call, until the next barrier; the next
+// call begins with a barrier.
 template <typename Operation, typename V>
 __device__ __forceinline__ V block_reduce(V value, V* shared) {
   value = warp_reduce<Operation>(value);

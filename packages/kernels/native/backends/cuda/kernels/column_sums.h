@@ -1,20 +1,20 @@
-// Sums over rows, column by column, in two passes without atomics: each block sums its rows into a line of
-// `partial`, then the lines are added in order. The result has the same bits every time.
+// Sums over rows, column by column, in two passes without atomics. Each block sums its rows into a line of
+// `partial`, and then the lines are added in order. The result has the same bits every time.
 #pragma once
 
 #include "core/op_call.h"
 
 namespace mtl::cuda {
 
-// Destinations of column sums: one or two arrays of `columns` floats. `second` may be null. A row of partial
-// sums contains both arrays, one after the other.
+// Where column sums are stored: in one or two arrays of `columns` floats. `second` may be null. A row of
+// partial sums contains both arrays, one after another.
 struct ColumnSums {
   float *first, *second;
   int64_t columns;
   bool accumulate;
 };
 
-// Adds `num_lines` lines of `partial`. A line has a float for each sum.
+// Adds the `num_lines` lines of `partial`. A line contains one float for each sum.
 Status add_lines(const OpCall& call, const ColumnSums& sums, const float* partial, int64_t num_lines);
 
 }  // namespace mtl::cuda

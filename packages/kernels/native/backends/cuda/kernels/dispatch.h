@@ -13,7 +13,7 @@
 
 namespace mtl::cuda {
 
-// Calls body(pointer to T) with the C++ type T of a floating dtype.
+// Calls body(pointer to T), where T is the C++ type of the given floating dtype.
 template <typename Body>
 Status for_floating(const OpCall& call, DType dtype, const Body& body) {
   switch (dtype) {
@@ -29,8 +29,8 @@ Status for_floating(const OpCall& call, DType dtype, const Body& body) {
   }
 }
 
-// The number N of elements that `body` handles at a time, as a std::integral_constant: the elements of a
-// 16-byte access if `packed`, otherwise 1.
+// How many elements `body` handles at a time, as a std::integral_constant: if `packed`, the elements of a
+// 16-byte access, otherwise 1.
 template <int kWidth>
 struct Width {
   static constexpr int value = kWidth;
@@ -40,15 +40,15 @@ Status for_width(bool packed, const Body& body) {
   return packed ? body(Width<kPack<T>>()) : body(Width<1>());
 }
 
-// Returns true if rows of `columns` elements of T can be read 16 bytes at a time in all of these tensors
-// (null: absent).
+// Returns true if rows of `columns` elements of T can be read 16 bytes at a time in all given tensors (null
+// for an absent tensor).
 template <typename T>
 bool is_packed(int64_t columns, std::initializer_list<const void*> tensors) {
   return are_rows_packed(columns, kPack<T>, tensors);
 }
 
-// Returns true if rows of `columns` elements of T begin and end at multiples of 16 bytes, counted from the
-// beginning of the first row.
+// Returns true if all rows of `columns` elements of T begin and end at multiples of 16 bytes, counted from
+// the beginning of the first row.
 template <typename T>
 bool is_packed_row(int64_t columns, const RowLayout& layout) {
   bool whole = columns % kPack<T> == 0;
@@ -66,7 +66,8 @@ inline Launch grid_of(int64_t blocks, int threads, int64_t blocks_y = 1) {
 
 }  // namespace mtl::cuda
 
-// Launches a kernel and returns from the op on failure; an empty grid launches nothing.
+// Launches a kernel. If the launch fails, makes the enclosing op return the launch's status. An empty grid
+// launches nothing.
 #define MTL_RUN_KERNEL(call, kernel, how, ...)                                                      \
   do {                                                                                              \
     const ::mtl::cuda::Launch mtl_launch_ = (how);                                                  \

@@ -1,12 +1,13 @@
-// Sorts ids, stably, by the table rows that they select. A radix sort; the result does not depend on the
-// order of atomics, so that later sums always have the same order.
+// Sorts ids, stably, by the table rows that they select. It is a radix sort whose result does not depend on
+// the order of atomics, so later sums always have the same order.
 #pragma once
 
 #include "backends/cuda/index_check.cuh"
 
 namespace mtl::cuda {
 
-// The ids and the rows of a table: num_rows ids from first_row on select the rows. Other ids select no row.
+// The ids, and the table rows that they select. The num_rows ids from first_row on select the rows; all other
+// ids select none.
 struct RowIds {
   const int32_t* ids;
   int64_t count;
@@ -14,14 +15,14 @@ struct RowIds {
   IndexCheck check;  // for the ids of the whole table
 };
 
-// The result of a sort. Each position has a row, and the index of the id that selected this row. Ids that
-// select no row are last, with row num_rows.
+// The result of a sort: for each position, a row, and the index of the id that selected this row. Ids that
+// select no row come last, with the row num_rows.
 struct SortedRows {
   const int32_t* rows;
   const int32_t* numbers;
 };
 
-// Sorts ids. `scratch` has the layout SortPlaces of backends/cuda/scratch/embedding.h, and also contains the
+// Sorts ids. `scratch` has the layout SortPlaces (see backends/cuda/scratch/embedding.h), and also stores the
 // result.
 Status sort_rows(const OpCall& call, const RowIds& ids, void* scratch, SortedRows* sorted);
 

@@ -1,5 +1,5 @@
-// Element access for kernels: N neighbouring elements at a time, converted to float. The accesses have 16
-// bytes if N elements fill them. N = 1 is for rows that are not a multiple of 16 bytes, and for views that
+// Element access for kernels: N neighbouring elements at a time, converted to float. If N elements have 16
+// bytes, they are accessed at once. N = 1 is for rows that are not a multiple of 16 bytes, and for views that
 // are not aligned to 16 bytes.
 #pragma once
 
@@ -29,7 +29,7 @@ __device__ __forceinline__ void set(float* to, float value) { *to = value; }
 __device__ __forceinline__ void set(bf16* to, float value) { *to = __float2bfloat16_rn(value); }
 __device__ __forceinline__ void set(fp16* to, float value) { *to = __float2half_rn(value); }
 
-// Converts a 4-byte word to or from its one or two elements.
+// Converts a 4-byte word to or from the one or two elements that it contains.
 __device__ __forceinline__ void unpack(uint32_t word, const float*, float* to) { to[0] = __uint_as_float(word); }
 __device__ __forceinline__ void unpack(uint32_t word, const bf16*, float* to) {
   to[0] = __uint_as_float(word << 16);
@@ -56,7 +56,7 @@ __device__ __forceinline__ uint32_t pack(const float* from, const fp16*) {
   return word;
 }
 
-// Converts the elements of a 16-byte access to float.
+// Converts the elements in a 16-byte access to float.
 template <typename T>
 __device__ __forceinline__ void unpack_all(float (&to)[kPack<T>], const Words& words) {
   constexpr int kPerWord = 4 / static_cast<int>(sizeof(T));
@@ -101,8 +101,8 @@ __device__ __forceinline__ void store(T* to, const float (&from)[N]) {
   }
 }
 
-// Returns e^x. For float32, the error is at most in the last two bits, as the tests of float32 require. For
-// 16-bit types, a single instruction is accurate enough, because results are rounded to 8 or 11 bits anyway.
+// Returns e^x. For float32, at most the last two bits are wrong, as the tests for float32 require. For 16-bit
+// types, a single instruction is accurate enough, because results are rounded to 8 or 11 bits anyway.
 template <typename T>
 __device__ __forceinline__ float exponential(float x) {
   return sizeof(T) == 4 ? expf(x) : __expf(x);

@@ -1,5 +1,5 @@
-// The cross entropy operations on CUDA: the contract is in ops/cross_entropy.cc, but pointers are to device
-// memory. There is one additional launch, for a rank with the whole vocabulary.
+// The cross entropy operations on CUDA. ops/cross_entropy.cc contains the contract, but all pointers are to
+// device memory. One additional function serves a rank that has the whole vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ struct CrossEntropyRows {
   int64_t first_column;    // global index of column 0
   int64_t num_columns;     // excluding padding
   cudaStream_t stream;
-  // The treatment of labels in the backward pass. A label out of range makes loss and gradient NaN, and an
-  // ignored label makes both 0.
+  // How the backward pass treats labels. A label out of range makes loss and gradient NaN, and an ignored
+  // label makes both 0.
   IndexCheck check = {nullptr, "", "", INT64_MAX};
   int64_t ignored = INT64_MIN, first_row = 0;
 };
 
-// The statistics of each row; all arrays are [N].
+// The statistics of each row. All arrays are [N].
 struct CrossEntropyRowStatistics {
   float* row_maximum;
   float* row_sum;
@@ -37,18 +37,19 @@ struct CrossEntropyGradient {
   const float* weights;  // [N]
 };
 
-// Each function returns cudaErrorNotSupported for other dtypes and above 2^30 columns, otherwise the status
-// of the launch.
+// Each function returns cudaErrorNotSupported if the dtype is not listed above or the width exceeds 2^30,
+// otherwise the status of the launch.
 cudaError_t cross_entropy_statistics(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& to);
 // output [N] = row_sum * exp(row_maximum - group_maximum); output may be row_sum.
 cudaError_t cross_entropy_rescale(float* output, const float* row_sum, const float* row_maximum, const float* group_maximum,
                                   int64_t num_rows, cudaStream_t stream);
-// Computes loss and gradient; `from` contains the statistics of the whole vocabulary, over all ranks.
+// Computes the loss and the gradient. `from` contains the statistics over the whole vocabulary, which means
+// over all ranks.
 cudaError_t cross_entropy_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& from,
                                    const CrossEntropyGradient& to);
 // Computes cross_entropy_statistics and cross_entropy_backward for the same rows in one launch, with the same
-// bits, and writes the statistics. The second read of a row hits the cache, so that logits are read from
-// memory once and written once.
+// bits, and writes the statistics. The second read of a row hits the cache, so logits are read from memory
+// once and written once.
 cudaError_t cross_entropy_forward_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics,
                                            const CrossEntropyGradient& to);
 

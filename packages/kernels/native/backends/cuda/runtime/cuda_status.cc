@@ -4,7 +4,7 @@ namespace mtl::cuda {
 
 Status cuda_status(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return ok_status();
-  // any later call reports an error of a kernel, so the message may name a call that did not fail
+  // any later call may report an error that a kernel caused, so the message may name a call that did not fail
   cudaGetLastError();
   constexpr int kFirstOfCapture = 900, kLastOfCapture = 908;  // cudaErrorStreamCapture... and related errors
   const bool is_of_capture = error >= kFirstOfCapture && error <= kLastOfCapture;

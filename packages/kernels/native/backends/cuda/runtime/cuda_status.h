@@ -1,5 +1,5 @@
-// Converts CUDA errors to Status: MTL_OUT_OF_MEMORY, MTL_CAPTURE, or MTL_CUDA, with the names of the error
-// and of the call.
+// Converts CUDA errors to a Status: MTL_OUT_OF_MEMORY, MTL_CAPTURE or MTL_CUDA. The message names the error
+// and the call.
 #pragma once
 
 #include <cuda_runtime.h>

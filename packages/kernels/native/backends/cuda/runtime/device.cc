@@ -21,12 +21,12 @@ Device opened;
 
 std::atomic<int> num_reasons_to_keep{0};
 
-// Allows requests of memory from the driver while a graph is recorded. A graph has fixed addresses, but its
-// memory may be allocated during the recording. The arena may return memory to the driver meanwhile, but
-// never the graph's own segments, which are in use. The documentation of cudaThreadExchangeStreamCaptureMode
-// lists cudaMalloc and cudaFree among the unsafe calls, which a relaxed thread may make; calls that always
-// conflict with a capture (querying the state of its stream or its events) stay forbidden. NCCL allocates and
-// frees memory in captures in the same way.
+// While an object of this class exists, the thread may request memory from the driver although a graph is
+// being recorded. A graph has fixed addresses, but its memory may be allocated during the recording. The
+// arena may return memory to the driver meanwhile, but never the graph's own segments, which are in use. The
+// documentation of cudaThreadExchangeStreamCaptureMode lists cudaMalloc and cudaFree among the unsafe calls,
+// which are allowed in relaxed mode. Calls that always conflict with a capture (querying the state of its
+// stream or its events) stay forbidden. NCCL allocates and frees memory in captures in the same way.
 class OutsideOfCapture {
  public:
   OutsideOfCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -44,8 +44,8 @@ Status reserve_device_memory(size_t bytes, void** data) {
   return cuda_status(cudaMalloc(data, bytes), "cudaMalloc");
 }
 
-// Releases device memory after waiting for the device, because enqueued work may still use the memory. If the
-// wait reports an error of enqueued work, the error is ignored here, because the next call that checks for
+// Releases device memory. First waits for the device, because enqueued work may still use the memory. If the
+// wait reports an error in enqueued work, the error is ignored here, because the next call that checks for
 // errors also reports it.
 void give_device_memory_back(void* data) {
   const OutsideOfCapture outside;
@@ -102,8 +102,8 @@ Status open_device(int device_index) {
   int lowest = 0, highest = 0;
   MTL_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   for (const int which : {MTL_STREAM_COMPUTE, MTL_STREAM_COPY, MTL_STREAM_COMMUNICATION}) {
-    // collectives have higher priority, so that their few blocks do not queue behind a matmul that fills the
-    // device
+    // collectives have a higher priority, so that their few blocks do not queue behind a matmul that fills
+    // the device
     const int priority = which == MTL_STREAM_COMMUNICATION ? highest : lowest;
     MTL_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority(&device.streams[which], cudaStreamNonBlocking, priority));
   }

@@ -1,5 +1,5 @@
-// The GPU of this process, with its streams and memory. open_device sets them up, and they stay until the
-// process ends: tensors may outlive everything else, and the driver then frees everything.
+// This process's GPU, with its streams and memory. open_device sets them up, and they stay until the process
+// ends: tensors may be released later than any other object, and the driver frees everything in the end.
 #pragma once
 
 #include "backends/cuda/cuda_library.h"
@@ -12,8 +12,8 @@ namespace mtl::cuda {
 Status probe_devices(CudaProbe* probe);
 Status open_device(int device_index);
 
-// Makes the device current in the calling thread. CUDA keeps the current device per thread, and any thread
-// may release tensors.
+// Makes the device current in the calling thread. This is necessary because CUDA keeps the current device per
+// thread, and any thread may release tensors.
 Status use_device();
 
 int device_index();
@@ -28,8 +28,8 @@ DeviceMemory& device_memory();
 void keep_device_memory(int32_t change);
 MemoryArena& pinned_memory();
 
-// The functions below allocate and release memory for tensors and kernels. The memory is ordered by the
-// compute stream: the next user of a block runs after the kernels that are already enqueued.
+// These functions allocate and release memory for tensors and kernels. The compute stream orders its use: the
+// next user of a block runs after the kernels that are already enqueued.
 Status allocate_device_memory(size_t bytes, void** data);
 void release_device_memory(void* data);
 

@@ -18,16 +18,16 @@ int result_of(Status status) {
   return -1;
 }
 
-// Runs a call of the CUDA runtime with the device current.
+// Makes the device current and then runs a call to the CUDA runtime.
 template <typename Call>
 int on_device(const char* what, const Call& call) {
   const Status status = use_device();
   return result_of(status.ok() ? cuda_status(call(), what) : status);
 }
 
-// Runs a call of the CUDA runtime that enqueues work in a stream. Other streams are never part of a graph.
-// The engines of ranks have threads that enqueue work in the compute stream at any time. Their work must not
-// become part of a graph, so they wait here until no graph is recorded.
+// Runs a call to the CUDA runtime that enqueues work in a stream. Only the compute stream can be part of a
+// graph. The ranks' engines have threads that enqueue work in the compute stream at any time. Their work must
+// not become part of a graph, so they wait here until no graph is being recorded.
 template <typename Call>
 int in_order(const char* what, void* stream, const Call& call) {
   const Status status = refuse_while_capturing(what);

@@ -1,4 +1,4 @@
-// Streams, events and pinned memory for other addons (include/mtl/device_api.h).
+// Provides streams, events and pinned memory to other native addons (see include/mtl/device_api.h).
 #pragma once
 
 #include "mtl/device_api.h"

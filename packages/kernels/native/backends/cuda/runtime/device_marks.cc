@@ -13,7 +13,7 @@ namespace {
 struct Mark {
   cudaEvent_t event = nullptr;
   bool is_reached = false;
-  // the following two pointers are to pinned memory; both are null if the mark has no copy
+  // the next two pointers refer to pinned memory; both are null if the mark has no copy
   IndexReport* report = nullptr;
   char* copied = nullptr;
   size_t bytes = 0;
@@ -27,8 +27,8 @@ Status reach(Mark* mark) {
   return ok_status();
 }
 
-// Destroys a mark after waiting for its event. The wait is necessary because the copy writes to the mark's
-// pinned memory before the event, and until then the memory must not be used for anything else.
+// Destroys a mark after waiting for its event. The wait is necessary because the mark's copy may still be
+// writing to its pinned memory, which must not be used for anything else until the event.
 void destroy(void* pointer) {
   const std::unique_ptr<Mark> mark(static_cast<Mark*>(pointer));
   if (mark->event != nullptr) {
@@ -50,7 +50,7 @@ Status enqueue_copy(const void* source, size_t bytes, Mark* mark) {
 }
 
 Status enqueue(const void* source, size_t bytes, Mark* mark) {
-  // events record their times, because `milliseconds` returns the time between two events
+  // the event records its time, because `milliseconds` returns the time between two events
   MTL_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&mark->event, cudaEventDefault));
   if (source != nullptr) MTL_RETURN_IF_ERROR(enqueue_copy(source, bytes, mark));
   return cuda_status(cudaEventRecord(mark->event, compute_stream()), "cudaEventRecord");

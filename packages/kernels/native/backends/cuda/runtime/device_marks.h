@@ -1,4 +1,4 @@
-// Marks in the compute stream: events that the host can wait for, with an optional copy to the host.
+// Marks in the compute stream: events that the host can wait for, optionally with a copy of data to the host.
 #pragma once
 
 #include "core/device_marks.h"

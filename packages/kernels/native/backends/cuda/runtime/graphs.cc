@@ -7,8 +7,8 @@
 namespace mtl::cuda {
 namespace {
 
-// Locked from the beginning to the end of a capture. Other threads lock it while they enqueue in the captured
-// stream.
+// Locked from the beginning to the end of a capture. Threads that do not record lock it while they enqueue
+// work in the captured stream.
 std::mutex recorded_stream;
 // The capturing thread's lock on recorded_stream.
 thread_local std::unique_lock<std::mutex> capture;
@@ -27,8 +27,8 @@ Status begin_capture() {
   if (capture.owns_lock()) return nested_capture();
   MTL_RETURN_IF_ERROR(use_device());
   std::unique_lock<std::mutex> begun(recorded_stream);
-  // captures only the calls of this thread. Other threads (a library's, a rank's) continue to work in other
-  // streams
+  // captures only the calls of this thread. All other threads, for example threads of a library or of another
+  // rank, continue to work in their own streams
   MTL_RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(compute_stream(), cudaStreamCaptureModeThreadLocal));
   capture = std::move(begun);
   return ok_status();

@@ -13,8 +13,8 @@ namespace {
 
 // Copies to the device go through two rings of sections, one in pinned memory and one in device memory. The
 // copy stream transfers a section to the device's ring while the compute stream is still busy with earlier
-// work. Later the compute stream moves the section to its destination. The host waits only if it is a
-// complete ring ahead of the device, about 60 micro-batches of 8 x 1,024 tokens.
+// work. Later, the compute stream moves the section to its destination. The host waits only if it is a
+// complete ring ahead of the device, which is about 60 micro-batches of 8 x 1,024 tokens.
 constexpr size_t kSectionBytes = size_t{1} << 20;
 constexpr int kNumSections = 8;
 constexpr size_t kAlignment = 256;
@@ -44,7 +44,7 @@ Status open_ring() {
   return ok_status();
 }
 
-// Finds the position in the ring for up to `bytes`, and the number of bytes that fit there.
+// Reserves space in the ring: returns its offset, and how many of the `bytes` fit there.
 Status take(size_t bytes, size_t* offset, size_t* taken) {
   if (ring.used == kSectionBytes || ring.used + std::min(bytes, kSectionBytes) > kSectionBytes) {
     MTL_RETURN_IF_CUDA_ERROR(cudaEventRecord(ring.is_consumed[ring.section], compute_stream()));
@@ -84,7 +84,7 @@ Status copy_to_host(void* destination, const void* source, size_t bytes) {
   MTL_RETURN_IF_ERROR(refuse_while_capturing(kCopyToHost));
   MTL_RETURN_IF_ERROR(use_device());
   const std::lock_guard<std::mutex> lock(mutex);
-  // reading uses separate pinned memory, because the ring may contain data that the device has still to read
+  // reading uses separate pinned memory, because the ring may contain data that the device has not yet read
   constexpr size_t kBufferBytes = size_t{4} << 20;
   static void* buffer = nullptr;
   if (buffer == nullptr) MTL_RETURN_IF_ERROR(pinned_memory().allocate(kBufferBytes, &buffer));

@@ -28,7 +28,7 @@ Status take_index_report() {
 }
 
 Status take_index_report(IndexReport* from) {
-  // kernels write the report concurrently, so the host reads every value from memory again
+  // kernels write the report concurrently, so the host reads every value from memory each time
   volatile IndexReport* const now = from;
   if (now == nullptr || now->is_written == 0) return ok_status();
   const WrongIndex wrong = {now->wrong.op, now->wrong.tensor, now->wrong.at, now->wrong.value, now->wrong.end,

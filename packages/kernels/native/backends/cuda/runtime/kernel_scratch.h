@@ -1,6 +1,6 @@
-// The scratch memory of an operation's call: the blocks in the operation's declaration
-// (MTL_REGISTER_CUDA_SCRATCH, backends/cuda/scratch). The next user of this memory runs after the kernels of
-// this call, because both are in the compute stream.
+// The scratch memory of an op call: the blocks that the op has declared (see MTL_REGISTER_CUDA_SCRATCH in
+// backends/cuda/scratch). The next user of this memory runs after this call's kernels, because both are in
+// the compute stream.
 #pragma once
 
 #include "backends/cuda/runtime/device.h"

@@ -5,9 +5,10 @@
 
 namespace mtl::cuda {
 
-// Loads all kernels of the library to the current device. Otherwise the driver would load each kernel at its
-// first launch (CUDA programming guide, "Lazy Loading"), and loading may wait for the device. This could be a
-// deadlock: an NCCL kernel on the device may be waiting for a message that this process has yet to send.
+// Loads all of the library's kernels to the current device. Without this, the driver would load each kernel
+// at its first launch (see "Lazy Loading" in the CUDA programming guide), and loading may wait for the
+// device. This could cause a deadlock: an NCCL kernel on the device may be waiting for a message that this
+// process has not yet sent.
 Status load_kernels();
 
 }  // namespace mtl::cuda

@@ -6,7 +6,7 @@
 namespace mtl::cuda {
 namespace {
 
-// The table is a local variable of a function, because registrations run before main, in any order.
+// The table is a local variable of a function, because registrations run before `main`, in any order.
 std::unordered_map<std::string_view, KernelFunction>& kernels() {
   static std::unordered_map<std::string_view, KernelFunction> all;
   return all;

@@ -1,4 +1,4 @@
-// The kernels of this library by op. Each kernel registers itself in the file that defines it: there is no
+// This library's kernels, by op. Each kernel registers itself in the file that defines it: there is no
 // central list or switch.
 #pragma once
 

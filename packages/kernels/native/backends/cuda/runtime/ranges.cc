@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-// Only headers are needed: an attached profiler provides the library.
+// Only NVTX's headers are needed: if a profiler is attached, it provides the library.
 #if __has_include(<nvtx.h>)  // header of the emulation
 #include <nvtx.h>
 #define MTL_HAS_NVTX

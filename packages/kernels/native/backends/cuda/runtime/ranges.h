@@ -1,5 +1,5 @@
-// Ranges in the timelines of NVIDIA's profilers (NVTX) if MTL_NVTX is set. Otherwise the functions do
-// nothing.
+// Marks ranges in the timelines of NVIDIA's profilers (NVTX) if the environment variable MTL_NVTX is set.
+// Otherwise, these functions do nothing.
 #pragma once
 
 namespace mtl::cuda {

@@ -1,5 +1,5 @@
-// Descriptions of tensors for Hopper's copy engine (CUtensorMap). A function of the driver creates them. The
-// function is looked up at run time, so that libcuda is not linked.
+// Descriptions of tensors for Hopper's copy engine (CUtensorMap). A driver function creates them. It is
+// looked up at run time, so that libcuda is not linked.
 #pragma once
 
 #include "backends/cuda/instructions/hopper.h"
@@ -7,7 +7,7 @@
 namespace mtl::cuda {
 
 // A tensor [positions, vectors, columns] of 16-bit elements with contiguous columns, and the boxes [box_rows,
-// 1, box_columns] that are copied. A box has at most 256 rows, and no more columns than fit into the bytes of
+// 1, box_columns] that are copied. A box has at most 256 rows, and its columns must fit into the bytes of
 // `swizzle`.
 struct TensorMapShape {
   const void* data;  // aligned to 16 bytes
@@ -18,13 +18,13 @@ struct TensorMapShape {
   Swizzle swizzle;
 };
 
-// Converts a CUresult of the driver to an error of the runtime. Returns cudaErrorUnknown for results that are
-// not expected when a tensor map is created.
+// Converts the driver's CUresult to a runtime error. Returns cudaErrorUnknown for a result that is unexpected
+// when a tensor map is created.
 cudaError_t status_of_driver(int result);
 
 // Creates a tensor map. Returns cudaErrorInsufficientDriver if the driver lacks the function,
-// cudaErrorInvalidValue if it rejects the shape, cudaErrorInitializationError or cudaErrorDeviceUninitialized
-// if no device is open.
+// cudaErrorInvalidValue if it rejects the shape, and cudaErrorInitializationError or
+// cudaErrorDeviceUninitialized if no device is open.
 cudaError_t make_tensor_map(TensorMap* map, const TensorMapShape& shape);
 
 }  // namespace mtl::cuda

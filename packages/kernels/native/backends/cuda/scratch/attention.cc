@@ -36,7 +36,7 @@ bool is_generation(const AttentionProblem& problem) {
   const bool is_output_alone = problem.log_sum_exp == nullptr && problem.first_query - problem.first_key < problem.num_keys &&
                                problem.starts == nullptr && problem.key_start == nullptr &&
                                problem.key_mask == nullptr && problem.dropout_probability == 0.0;
-  // only the kernel for generation computes larger heads
+  // only the kernel for generation can compute larger heads
   return is_output_alone && (problem.num_queries < kQueriesOfTile || problem.head_size > kMaxAttentionHeadSize);
 }
 

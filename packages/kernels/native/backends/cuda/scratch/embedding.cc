@@ -6,7 +6,7 @@
 namespace mtl::cuda {
 namespace {
 
-// Declares memory to sort ids, and partial sums of rows that span chunks, [chunks, 2, columns].
+// Declares memory for sorting ids, and for partial sums [chunks, 2, columns] of rows that span chunks.
 Status backward(const OpCall& call, const GpuProperties&, ScratchBlocks* blocks) {
   using Op = EmbeddingBackward;
   const int64_t num_ids = call.tensor(Op::kOutputGradient).rows(), columns = call.tensor(Op::kTableGradient).dim(-1);

@@ -1,5 +1,4 @@
-// How embedding_backward sorts ids and divides them into chunks. Both determine the scratch memory of the
-// operation.
+// How embedding_backward sorts ids and divides them into chunks, which determines the op's scratch memory.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"
@@ -16,8 +15,8 @@ constexpr int64_t kTile = kWarps * kStretch;  // per block
 
 inline int64_t num_tiles(int64_t num_ids) { return ceiling(num_ids, kTile); }
 
-// The layout of a sort's memory: two lists of rows with their numbers, then counts and totals. Each part is
-// 16-byte aligned.
+// The layout of the memory for sorting: two lists that contain each row with its index, then counts and
+// totals. Each part is 16-byte aligned.
 struct SortPlaces {
   explicit SortPlaces(int64_t num_ids)
       : list((num_ids + 3) / 4 * 4), counts(4 * list), totals(counts + kMaxDigits * num_tiles(num_ids)) {}

@@ -13,7 +13,7 @@ Status group(const OpCall& call, const GpuProperties&, ScratchBlocks* blocks) {
   return ok_status();
 }
 
-// Declares memory for counts, and for the values that are outputs in group_by_expert.
+// Declares memory for counts, and for the values that group_by_expert would return as outputs.
 Status drop(const OpCall& call, const GpuProperties&, ScratchBlocks* blocks) {
   using Op = DropOverCapacity;
   const SortedSlots sorted = {call.tensor(Op::kExperts).size(), call.integer(Op::kNumExperts)};

@@ -1,4 +1,5 @@
-// The sort of slots by expert, which determines the scratch memory of group_by_expert and drop_over_capacity.
+// How slots are sorted by expert, which determines the scratch memory of group_by_expert and
+// drop_over_capacity.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"
@@ -11,7 +12,8 @@ struct SortedSlots {
   int64_t slots, experts;
 
   int64_t tiles() const { return std::max<int64_t>(1, ceiling(slots, kSlotsOfTile)); }
-  // Returns the bytes of the counts of slots of each expert in each tile, [tiles, experts].
+  // Returns the number of bytes of the counts [tiles, experts], which say how many of a tile's slots each
+  // expert has.
   int64_t count_bytes() const { return tiles() * experts * static_cast<int64_t>(sizeof(int32_t)); }
 };
 

@@ -15,7 +15,7 @@ LayerNormRows layer_norm_backward_rows(const OpCall& call, const GpuProperties& 
                                           input.data, call.tensor(Op::kWeight).data, call.tensor(Op::kAddend).data});
   if (!is_packed) return {false, 0, std::min<int64_t>(rows, 64)};
   const int threads = row_threads(ceiling(columns, pack), kMaxRowThreads);
-  // enough blocks for about a thousand threads on each multiprocessor, so that the device is busy
+  // enough blocks for about a thousand threads per multiprocessor, so that the device is busy
   const int64_t blocks = int64_t{gpu.num_multiprocessors} * std::max(1, 1024 / threads);
   return {true, threads, std::min<int64_t>(rows, blocks)};
 }

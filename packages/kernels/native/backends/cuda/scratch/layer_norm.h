@@ -1,4 +1,4 @@
-// The division of rows among blocks in layer_norm_backward, which determines its scratch memory.
+// How layer_norm_backward divides rows among blocks, which determines its scratch memory.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"
@@ -9,8 +9,8 @@ namespace mtl::cuda {
 
 constexpr int kMaxRowThreads = 1024;
 
-// Returns true if each thread of a block can read its part of a row in a single access. `pack`: number of
-// elements in 16 bytes.
+// Returns true if each thread of a block can read its part of a row in a single access. `pack` is the number
+// of elements in 16 bytes.
 inline bool fits_registers(int64_t columns, int64_t pack) { return columns <= kMaxRowThreads * pack; }
 
 struct LayerNormRows {

@@ -10,8 +10,8 @@
 namespace mtl::cuda {
 namespace {
 
-// Declares memory for cuBLASLt's bias gradient. cuBLASLt overwrites its result, but our bias gradient
-// accumulates over micro-batches.
+// Declares memory for cuBLASLt's bias gradient, which is separate because cuBLASLt overwrites its result,
+// whereas our bias gradient accumulates over micro-batches.
 Status weight_gradient(const OpCall& call, const GpuProperties& gpu, ScratchBlocks* blocks) {
   using Op = LinearWeightGradient;
   if (!fuses_bias_gradient(call, gpu)) return ok_status();

@@ -1,4 +1,4 @@
-// The division of work in sum_rows and sum_of_squares, which determines their scratch memory.
+// How sum_rows and sum_of_squares divide their work, which determines their scratch memory.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"
@@ -8,8 +8,8 @@ namespace mtl::cuda {
 constexpr int kRowsAtOnce = 8;      // rows that a block of sum_rows reads at a time
 constexpr int64_t kMaxLines = 256;  // lines of partial sums per column
 
-// Returns the number of rows for a line of partial sums. It keeps the number of lines small, and depends only
-// on the shape.
+// Returns how many rows each line of partial sums covers. It keeps the number of lines small, and depends
+// only on the shape.
 inline int64_t rows_per_line_of(int64_t rows) { return std::max<int64_t>(4 * kRowsAtOnce, ceiling(rows, kMaxLines)); }
 inline int64_t num_lines_of(int64_t rows) { return ceiling(rows, rows_per_line_of(rows)); }
 

@@ -50,7 +50,7 @@ RmsNormRows rms_norm_backward_rows(const OpCall& call, const GpuProperties& gpu)
     return {false, std::min<int64_t>(rows, 64)};
   }
   const RowBlock block = block_of_rows(columns, pack);
-  // enough blocks for about a thousand threads on each multiprocessor, so that the device is busy
+  // enough blocks for about a thousand threads per multiprocessor, so that the device is busy
   const int64_t most = gpu.num_multiprocessors * std::max<int64_t>(1, 1024 / (int64_t{block.x} * block.y));
   return {true, std::min<int64_t>(ceiling(rows, block.y), most)};
 }

@@ -1,17 +1,17 @@
-// The division of rows among blocks in rms_norm_backward, which determines its scratch memory.
+// How rms_norm_backward divides rows among blocks, which determines its scratch memory.
 #pragma once
 
 #include "backends/cuda/scratch/layer_norm.h"
 
 namespace mtl::cuda {
 
-// The threads of a block: `x` threads for each of `y` rows.
+// The shape of a block: `x` threads for each of `y` rows.
 struct RowBlock {
   int x, y;
 };
 
-// Returns the threads of a block. A short row has a power of two of threads, so that a warp has complete
-// rows. A long row has complete warps. `pack`: number of elements in 16 bytes.
+// Returns the shape of a block. The number of threads for a short row is a power of two, so that a warp has
+// complete rows; a long row has complete warps. `pack` is the number of elements in 16 bytes.
 RowBlock block_of_rows(int64_t columns, int64_t pack);
 
 struct RmsNormRows {

@@ -6,7 +6,7 @@
 namespace mtl::cuda {
 namespace {
 
-// Declares memory for sums in double, [sequences, parts, sums].
+// Declares memory for sums [sequences, parts, sums], which are doubles.
 Status forward(const OpCall& call, const GpuProperties&, ScratchBlocks* blocks) {
   const StatisticsParts parts = statistics_parts(call);
   blocks->add(parts.sequences * parts.count() * parts.sums() * static_cast<int64_t>(sizeof(double)));
