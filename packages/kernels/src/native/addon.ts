@@ -38,7 +38,7 @@ export function addonOrigin(): Omit<LoadedKernels, 'addon'> {
 
 /** The remedy that makes the kernels native, worded as the end of a sentence. */
 export const nativeRemedy =
-  'install a platform package (Linux on x86-64 with glibc has one) or compile the kernels with npx mtl-kernels-build, and unset MTL_KERNELS';
+  'install a platform package (Linux with glibc on x86-64 and arm64 has one) or compile the kernels with npx mtl-kernels-build, and unset MTL_KERNELS';
 
 /** The remedy in an `MTL_OUT_OF_MEMORY` error, for both device and host memory. */
 export const outOfMemoryRemedy =
