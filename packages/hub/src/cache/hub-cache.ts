@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
-import { mkdir, readFile, rename, rm, statfs, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, statfs, symlink, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
+import { renameFile } from '@mtl/errors/files';
 import { sizeText } from '../size-text.js';
 
 /** The text of CACHEDIR.TAG, which marks a folder that backup programs skip: https://bford.info/cachedir/ */
@@ -67,7 +68,7 @@ export class HubCache {
       // written under another name and renamed, so that other processes do not read an incomplete file
       const aside = `${path}.${process.pid}.tmp`;
       await writeFile(aside, commit);
-      await rename(aside, path);
+      await renameFile(aside, path);
     });
   }
 
@@ -100,7 +101,7 @@ export class HubCache {
         const { code } = error as NodeJS.ErrnoException;
         if (code === 'EEXIST') return; // another process has just created it
         if (code !== 'EPERM' && code !== 'ENOSYS' && code !== 'EOPNOTSUPP') throw error;
-        await rename(blob, path);
+        await renameFile(blob, path);
       }
     });
   }

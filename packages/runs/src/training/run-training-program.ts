@@ -1,4 +1,3 @@
-import { constants } from 'node:os';
 import { join } from 'node:path';
 import { broadcastJson } from '@mtl/comm';
 import {
@@ -59,6 +58,9 @@ const checks: OptionChecks<RunTrainingProgramOptions> = {
   checkFlags: functionOption,
 };
 
+/** 128 plus SIGPIPE, as shells expect; the number is written, because Windows has no such signal. */
+const closedPipeExitCode = 128 + 13;
+
 /** A program's use of the opened run, on every rank. */
 export type TrainingProgramBody = (run: OpenedRun) => Promise<void>;
 
@@ -78,7 +80,7 @@ export async function runTrainingProgram(
   checkArgument(body, { name: 'body', check: functionOption });
   const { argv, model, program, description, planning, defaults = {} } = options;
   // applies until the run trains. The run itself then handles a closed output, and saves first
-  endWithoutOutput({ exitCode: 128 + constants.signals.SIGPIPE });
+  endWithoutOutput({ exitCode: closedPipeExitCode });
   try {
     const flags = parseFlags(argv, { model, unused: defaults });
     if (flags.help) {
