@@ -170,7 +170,7 @@ describe('mtl eval --task of multiple choice', async () => {
     const rows = lines.map((line) => JSON.parse(line) as { label: number });
     const file = join(cwd, 'valid.jsonl');
     writeFileSync(file, rows.map((row) => `${JSON.stringify({ ...row, label: undefined })}\n`).join(''));
-    writeFileSync(join(cwd, 'valid-labels.lst'), rows.map(({ label }) => `${label}\n`).join(''));
+    writeFileSync(join(cwd, 'valid-labels.lst'), rows.map(({ label }) => `${label}\r\n`).join(''));
     const { acc, acc_norm } = expectedChoices.piqa!;
     expect(await evaluate([...model, '--task', 'piqa', '--valid-data', file])).toMatchObject({
       acc,

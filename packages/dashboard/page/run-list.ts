@@ -47,7 +47,7 @@ export class RunList {
     // each property is read once, because some getters sort all runs
     const { runs, listed, focus, directory, isConnected, view } = this.#state;
     const shown = new Set(this.#state.shown);
-    this.#folder.textContent = directory.split('/').at(-1) ?? '';
+    this.#folder.textContent = directory.split(/[/\\]/).at(-1) ?? '';
     this.#folder.title = directory;
     this.#connection.textContent = isConnected ? 'live' : 'no connection';
     this.#connection.dataset.state = isConnected ? 'live' : 'lost';

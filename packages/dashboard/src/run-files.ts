@@ -1,4 +1,4 @@
-import { constants, type FileHandle, open } from 'node:fs/promises';
+import { constants, type FileHandle, lstat, open } from 'node:fs/promises';
 
 /**
  * Error codes for a path that is not a readable file of the run: it does not exist, is a link, is below
@@ -13,6 +13,8 @@ const absent = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM'];
 export async function openRunFile(path: string): Promise<FileHandle | undefined> {
   let file: FileHandle;
   try {
+    // Windows has neither flag, so links are recognized before
+    if (process.platform === 'win32' && (await lstat(path)).isSymbolicLink()) return undefined;
     file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
     if (absent.includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;

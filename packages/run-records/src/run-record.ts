@@ -1,6 +1,7 @@
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
+import { renameFileSync } from '@mtl/errors/files';
 import type { TrackedRun } from '@mtl/tracking';
 import * as z from 'zod';
 
@@ -176,7 +177,7 @@ export function writeRunRecord(directory: string, record: RunRecord): void {
   const path = runRecordPath(directory);
   try {
     writeFileSync(`${path}.new`, `${JSON.stringify(record, undefined, 2)}\n`);
-    renameSync(`${path}.new`, path);
+    renameFileSync(`${path}.new`, path);
   } catch (error) {
     throw new ConfigurationError('MTL_RUN_RECORD', `${path}: ${(error as Error).message}`, {
       expected: 'a file that can be written',

@@ -70,7 +70,9 @@ describe('GPT2BPETokenizer', async () => {
 describe('BertWordPiece', () => {
   const load = (type: 'BertWordPieceLowerCase' | 'BertWordPieceCase') => {
     const vocabFile = join(directory, 'vocab.txt');
-    writeFileSync(vocabFile, `${fixture.wordPiece.vocabulary.join('\n')}\n`);
+    // a cased vocabulary has the line ends of Windows
+    const end = type === 'BertWordPieceCase' ? '\r\n' : '\n';
+    writeFileSync(vocabFile, [...fixture.wordPiece.vocabulary, ''].join(end));
     return createTokenizer({ type, vocabFile });
   };
 

@@ -1,6 +1,8 @@
-import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
+import { renameFile } from '@mtl/errors/files';
 import { makeDirectory, nodeFileSystem, readRegularFile, writeDurably } from '../files/file-system.js';
 import { systemCode, withIoErrors } from '../files/io-error.js';
 import { checkLiveness, maxOwnerBytes, newSaveOwner, parseSaveOwner, type SaveOwner } from './save-owner.js';
@@ -196,12 +198,14 @@ export class OwnedDirectory {
     try {
       await mkdir(prepared);
       await writeDurably({ path: join(prepared, recordName), text: this.#text, fileSystem: nodeFileSystem });
-      await rename(prepared, this.#path);
+      await renameFile(prepared, this.#path);
       return true;
     } catch (error) {
       await rm(prepared, { recursive: true, force: true });
       // ENOENT: an owner has removed this temporary file, or the directory no longer exists
       if (['EEXIST', 'ENOTEMPTY', 'ENOENT'].includes(systemCode(error) ?? '')) return false;
+      // Windows refuses the name of an existing directory as if the directory were in use
+      if (systemCode(error) === 'MTL_FILE_IN_USE' && existsSync(this.#path)) return false;
       throw error;
     }
   }

@@ -113,8 +113,12 @@ export async function writeDurably(options: {
   }
 }
 
-/** Makes the entries of a directory durable (fsync of the directory itself). */
+/**
+ * Makes the entries of a directory durable (fsync of the directory itself). Windows refuses to sync a
+ * directory, and journals its entries.
+ */
 export async function syncDirectory(path: string, fileSystem: FileSystem): Promise<void> {
+  if (process.platform === 'win32') return;
   const handle = await fileSystem.open(path, 'r');
   try {
     await handle.sync();

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { CheckpointError, UsageError } from '@mtl/errors';
+import { renameFile } from '@mtl/errors/files';
 import { coverDefect } from '@mtl/layout';
 import { Checkpoint } from '../checkpoints/checkpoint.js';
 import {
@@ -130,13 +131,13 @@ async function moveIntoPlace(options: {
   let moved = false;
   try {
     moved = await renameIfThere({ from: path, to: replaced, fileSystem });
-    await fileSystem.rename(saving, path);
+    await renameFile(saving, path, fileSystem.rename);
   } catch (error) {
-    if (moved) await fileSystem.rename(replaced, path);
+    if (moved) await renameFile(replaced, path, fileSystem.rename);
     throw error;
   }
   await syncDirectory(directory, fileSystem);
-  await fileSystem.rename(prepared, join(directory, trackerName));
+  await renameFile(prepared, join(directory, trackerName), fileSystem.rename);
   await syncDirectory(directory, fileSystem);
   if (moved) await fileSystem.rm(replaced, { recursive: true, force: true });
 }
@@ -150,7 +151,7 @@ async function renameIfThere(options: {
   readonly fileSystem: FileSystem;
 }): Promise<boolean> {
   try {
-    await options.fileSystem.rename(options.from, options.to);
+    await renameFile(options.from, options.to, options.fileSystem.rename);
     return true;
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return false;

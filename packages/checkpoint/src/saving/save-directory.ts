@@ -1,6 +1,7 @@
 import { access, constants, realpath, stat, statfs } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
+import { renameFile } from '@mtl/errors/files';
 import { type Checkpoint, runOfCheckpoint } from '../checkpoints/checkpoint.js';
 import {
   checkpointName,
@@ -113,7 +114,7 @@ export async function cleanLeftovers(options: {
       if (kind !== 'replaced' || inUse.has(owned)) continue;
       if (names.includes(checkpointName(owned))) await remove(name);
       else {
-        await fileSystem.rename(join(directory, name), join(directory, checkpointName(owned)));
+        await renameFile(join(directory, name), join(directory, checkpointName(owned)), fileSystem.rename);
         handled.push(name);
       }
     }
@@ -198,7 +199,7 @@ export async function deleteOldCheckpoints(options: {
     const { iteration, path } = checkpoint;
     const doomed = join(directory, unfinishedName(iteration, 'deleting'));
     await withIoErrors({ action: 'delete', path }, async () => {
-      await fileSystem.rename(path, doomed);
+      await renameFile(path, doomed, fileSystem.rename);
       await fileSystem.rm(doomed, { recursive: true, force: true });
     });
     deleted.push(iteration);

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import {
@@ -9,6 +9,7 @@ import {
   peakFlops,
 } from '@mtl/cost-model';
 import { ConfigurationError } from '@mtl/errors';
+import { renameFileSync } from '@mtl/errors/files';
 import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels/internal';
 import {
   calibratedProfile,
@@ -173,7 +174,7 @@ function publish(path: string, text: string): void {
   try {
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(temporary, `${text}\n`);
-    renameSync(temporary, path);
+    renameFileSync(temporary, path);
   } catch (error) {
     rmSync(temporary, { force: true });
     throw new ConfigurationError('MTL_FLAG_VALUE', `--output ${path}: ${(error as Error).message}`, {

@@ -357,6 +357,8 @@ describe('--config and --preset', () => {
     ],
   ])('reads %s: %s', (name, content, flags) => {
     expect(parse(`--config ${file(name, content)}`).values).toMatchObject(flags);
+    const ofWindows = file(name, content.replaceAll('\n', '\r\n'));
+    expect(parse(`--config ${ofWindows}`).values).toMatchObject(flags);
   });
 
   it('reports all keys that cannot be used together', () => {

@@ -1,5 +1,5 @@
 import { existsSync, realpathSync } from 'node:fs';
-import { dirname, relative, resolve, sep } from 'node:path';
+import { dirname, isAbsolute, relative, resolve, sep } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 import {
   checkOptions,
@@ -309,7 +309,9 @@ export function checkModulesOfFile(file: ConfigFile, { values, sources }: Resolv
     const isData = name === 'pipeline-schedule' && module !== undefined && !isScheduleModule(module);
     if (module === undefined || isData || sources.get(name) !== file.path) continue;
     const folder = realPath(dirname(file.path));
-    if (relative(folder, realPath(module)).split(sep)[0] !== '..') continue;
+    const way = relative(folder, realPath(module));
+    // from one drive of Windows to another, the way is an absolute path
+    if (way.split(sep)[0] !== '..' && !isAbsolute(way)) continue;
     throw new ConfigurationError(
       'MTL_CONFIG_SCHEDULE',
       `${name} in ${file.path} is ${module}, a module outside the folder of that file, which would be run`,

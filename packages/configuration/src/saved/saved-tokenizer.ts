@@ -1,7 +1,8 @@
 import { existsSync, statSync } from 'node:fs';
-import { copyFile, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
+import { renameFile } from '@mtl/errors/files';
 import { tokenizerFilesIn } from '@mtl/formats/internal';
 import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
 import { listParts } from '../flags/tokenizer-parts.js';
@@ -155,7 +156,7 @@ async function replace(target: string, write: (path: string) => Promise<void>): 
   await mkdir(dirname(target), { recursive: true });
   try {
     await write(unfinished);
-    await rename(unfinished, target);
+    await renameFile(unfinished, target);
   } finally {
     await rm(unfinished, { force: true });
   }

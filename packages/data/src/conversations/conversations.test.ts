@@ -48,8 +48,11 @@ const decodeText = (tokens: ArrayLike<number>): string =>
   Array.from(tokens, (token) => (token === 256 ? '|' : tokenizer.decode([token]))).join('');
 
 describe('conversations of a file', () => {
-  it('become rows with the labels, loss, positions and document starts of each conversation', async () => {
-    const path = written('two.jsonl', `${turn('hi', 'you')}\n\n${turn('a', 'b')}\n`);
+  it.each([
+    ['\\n', '\n'],
+    ['\\r\\n', '\r\n'],
+  ])('become rows with the labels, loss, positions and document starts: lines end in %s', async (_, end) => {
+    const path = written('two.jsonl', [turn('hi', 'you'), '', turn('a', 'b'), ''].join(end));
     const { train, counts } = await read(path);
     expect(counts).toMatchObject({ read: 2, tokens: 9 + 6, learnt: 4 + 2 });
     const dataset = new ConversationDataset({ ...train.packed, kind: 'conversations', numSamples: 2 });

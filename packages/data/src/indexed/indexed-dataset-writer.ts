@@ -1,7 +1,7 @@
-import { closeSync, existsSync, mkdirSync, openSync, renameSync, unlinkSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, unlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DataError, UsageError } from '@mtl/errors';
-import { BinaryFileWriter, readFully, syncDirectory, temporaryPath } from '@mtl/errors/files';
+import { BinaryFileWriter, readFully, renameFileSync, syncDirectory, temporaryPath } from '@mtl/errors/files';
 import { indexedDatasetPaths, indexHeaderBytes, indexMagic, indexVersion } from './index-file.js';
 import { IndexedDataset } from './indexed-dataset.js';
 import { refuseExistingDataset } from './refuse-existing.js';
@@ -172,8 +172,8 @@ export class IndexedDatasetWriter {
       // After a crash between the two renames, an old index must not exist together with new tokens. The old
       // index is therefore deleted first, and the new index is renamed last.
       if (existsSync(idxPath)) unlinkSync(idxPath);
-      renameSync(this.#tokens.path, binPath);
-      renameSync(index.path, idxPath);
+      renameFileSync(this.#tokens.path, binPath);
+      renameFileSync(index.path, idxPath);
       syncDirectory(idxPath);
     } catch (error) {
       index.discard();

@@ -10,4 +10,5 @@ export {
   readRegularFile,
   readRegularText,
 } from './regular-files.js';
+export { renameFile, renameFileSync } from './rename-file.js';
 export { BinaryFileWriter, syncDirectory, temporaryPath, writeFileAtomically } from './write-files.js';

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, unlinkSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, mkdirSync, openSync, unlinkSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { namingFile } from '../reword-error.js';
+import { renameFileSync } from './rename-file.js';
 
 /**
  * Writes `parts`, one after another, to the file `path`. A concurrent reader sees either the old file or the
@@ -13,7 +14,7 @@ export function writeFileAtomically(path: string, parts: readonly (ArrayBufferVi
   try {
     for (const part of parts) writer.write(typeof part === 'string' ? Buffer.from(part, 'utf8') : part);
     writer.finish();
-    renameSync(writer.path, path);
+    renameFileSync(writer.path, path);
   } catch (error) {
     writer.discard();
     throw error;

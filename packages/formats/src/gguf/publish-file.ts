@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
-import { type FileHandle, open, rename, rm } from 'node:fs/promises';
+import { type FileHandle, open, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { CheckpointError, MtlError } from '@mtl/errors';
+import { renameFile } from '@mtl/errors/files';
 
 /**
  * Writes a file atomically: `write` fills a temporary file in the same directory, which is then renamed. If
@@ -26,7 +27,7 @@ export async function publishFile(path: string, write: (handle: FileHandle) => P
     await write(handle);
     await handle.sync();
     await handle.close();
-    await rename(unfinished, target);
+    await renameFile(unfinished, target);
   } catch (error) {
     await handle?.close().catch(() => undefined);
     await rm(unfinished, { force: true });

@@ -1,6 +1,7 @@
-import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises';
+import { mkdir, readdir, rm, rmdir } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { CheckpointError, MtlError } from '@mtl/errors';
+import { renameFile } from '@mtl/errors/files';
 
 /**
  * The directory to write, and the error codes to use. Default: the error codes for Hugging Face directories.
@@ -50,7 +51,7 @@ export async function publishDirectory(
     await rmdir(directory).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error;
     });
-    await rename(unfinished, directory);
+    await renameFile(unfinished, directory);
   } catch (error) {
     await rm(unfinished, { recursive: true, force: true });
     if (MtlError.isInstance(error)) throw error;

@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
-import { mkdir, readFile, rename, rm, statfs, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, statfs, symlink, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
+import { renameFile } from '@mtl/errors/files';
 import { sizeText } from '../size-text.js';
 
 /**
@@ -73,7 +74,7 @@ export class HubCache {
       // written under a temporary name and renamed, so that no process reads an incomplete file
       const aside = `${path}.${process.pid}.tmp`;
       await writeFile(aside, commit);
-      await rename(aside, path);
+      await renameFile(aside, path);
     });
   }
 
@@ -106,7 +107,7 @@ export class HubCache {
         const { code } = error as NodeJS.ErrnoException;
         if (code === 'EEXIST') return; // another process has just created it
         if (code !== 'EPERM' && code !== 'ENOSYS' && code !== 'EOPNOTSUPP') throw error;
-        await rename(blob, path);
+        await renameFile(blob, path);
       }
     });
   }

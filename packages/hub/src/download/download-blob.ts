@@ -1,6 +1,7 @@
 import { createHash, type Hash } from 'node:crypto';
-import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, open, rm, stat } from 'node:fs/promises';
 import { CheckpointError } from '@mtl/errors';
+import { renameFile } from '@mtl/errors/files';
 import type { HubCache } from '../cache/hub-cache.js';
 import type { HubClient } from '../requests/hub-client.js';
 import { refusedRequest } from '../requests/refused-request.js';
@@ -50,7 +51,7 @@ export async function downloadBlob(options: DownloadBlobOptions): Promise<void> 
     } finally {
       await handle.close();
     }
-    await rename(partial, path);
+    await renameFile(partial, path);
     await removeAbandonedFiles(path);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;

@@ -1,6 +1,7 @@
-import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import type { ProcessGroup, TraceEntry } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
+import { renameFileSync } from '@mtl/errors/files';
 import { type Device, Tensor } from '@mtl/kernels';
 import { mergeTraces, type RankTrace } from '../measured/merge-traces.js';
 import type { RecordedSpan } from '../measured/pipeline-recorder.js';
@@ -45,7 +46,7 @@ export function writeTrace(options: WriteTraceOptions): void {
   try {
     // a program that waits for the file, such as mtl watch, must not see an incomplete file
     writeFileSync(unfinished, `${JSON.stringify(mergeTraces(ranks))}\n`);
-    renameSync(unfinished, file);
+    renameFileSync(unfinished, file);
   } catch (cause) {
     if (existsSync(unfinished)) rmSync(unfinished);
     throw new ConfigurationError('MTL_TRACE_FILE', `${file}: ${(cause as Error).message}`, {

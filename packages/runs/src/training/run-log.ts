@@ -1,11 +1,12 @@
 import { execFileSync } from 'node:child_process';
-import { appendFileSync, existsSync, mkdirSync, renameSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdirSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PretrainingConfiguration, RecordedMatmuls } from '@mtl/configuration';
 import { recordedSizes } from '@mtl/configuration/strategies';
 import { ConfigurationError, formatError, MtlError } from '@mtl/errors';
+import { renameFileSync } from '@mtl/errors/files';
 import { hostInformation } from '@mtl/kernels';
 import {
   comparedFlags,
@@ -154,7 +155,7 @@ function earlierStarts(directory: string, onMessage: (text: string) => void): Ru
     const path = runRecordPath(directory);
     let number = 1;
     while (existsSync(`${path}.${number}`)) number += 1;
-    renameSync(path, `${path}.${number}`);
+    renameFileSync(path, `${path}.${number}`);
     onMessage(`  note: ${(error as Error).message}; moved to ${path}.${number}`);
     return [];
   }

@@ -1,4 +1,3 @@
-import { constants } from 'node:os';
 import { join } from 'node:path';
 import { broadcastJson } from '@mtl/comm';
 import {
@@ -62,6 +61,9 @@ const checks: OptionChecks<RunTrainingProgramOptions> = {
   checkFlags: functionOption,
 };
 
+/** 128 plus SIGPIPE, as shells expect; the number is written out, because Windows has no such signal. */
+const closedPipeExitCode = 128 + 13;
+
 /** A function that a program runs with the opened run, on every rank. */
 export type TrainingProgramBody = (run: OpenedRun) => Promise<void>;
 
@@ -82,7 +84,7 @@ export async function runTrainingProgram(
   const { argv, model, program, description, planning, defaults = {} } = options;
   // this handling applies until the run trains. From then on, the run itself handles a closed output, and
   // saves first
-  endWithoutOutput({ exitCode: 128 + constants.signals.SIGPIPE });
+  endWithoutOutput({ exitCode: closedPipeExitCode });
   try {
     const flags = parseFlags(argv, { model, unused: defaults });
     if (flags.help) {

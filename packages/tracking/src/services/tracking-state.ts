@@ -1,6 +1,7 @@
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigurationError, namingFile } from '@mtl/errors';
+import { renameFileSync } from '@mtl/errors/files';
 import type { DeliveryState } from './delivery.js';
 import type { MlflowSettings, TrackingSettings, WandbSettings } from './tracking-settings.js';
 
@@ -62,7 +63,7 @@ export function writeTrackingState(directory: string, { wandb, mlflow }: Trackin
   const content = { format, version: 1, wandb, mlflow };
   namingFile(path, () => {
     writeFileSync(`${path}.new`, `${JSON.stringify(content, undefined, 2)}\n`);
-    renameSync(`${path}.new`, path);
+    renameFileSync(`${path}.new`, path);
   });
 }
 

@@ -5,7 +5,6 @@ import {
   openSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   writeFileSync,
   writeSync,
@@ -13,6 +12,7 @@ import {
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { namingFile, UsageError } from '@mtl/errors';
+import { renameFileSync } from '@mtl/errors/files';
 import type { MetricsSink, StepMetrics, TrainingEvent, ValidationLoss } from '@mtl/trainer';
 import { validationMetrics } from '@mtl/trainer/internal';
 import { expertScalars } from '../expert-scalars.js';
@@ -262,7 +262,7 @@ function rewriteFile(directory: string, { name, kept }: ChangedFile): void {
   const temporary = join(directory, `.cut.${process.pid}.tmp`);
   try {
     writeFileSync(temporary, kept, { flush: true });
-    renameSync(temporary, join(directory, name));
+    renameFileSync(temporary, join(directory, name));
   } catch (error) {
     rmSync(temporary, { force: true });
     throw error;

@@ -7,7 +7,6 @@ import {
   ftruncateSync,
   mkdirSync,
   openSync,
-  renameSync,
   rmSync,
   statSync,
   writeSync,
@@ -15,6 +14,7 @@ import {
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { ConfigurationError } from '@mtl/errors';
+import { renameFileSync } from '@mtl/errors/files';
 import { renamedLosses } from './metrics-records.js';
 import type {
   EvaluatedStep,
@@ -209,7 +209,7 @@ function metricsObject(metrics: StepMetrics): Record<string, unknown> {
 function moveAside(path: string): string {
   let number = 1;
   while (existsSync(`${path}.${number}`)) number += 1;
-  renameSync(path, `${path}.${number}`);
+  renameFileSync(path, `${path}.${number}`);
   return `${path}.${number}`;
 }
 
@@ -248,7 +248,7 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
     }
     if (size === 0 && torn === 1) throw notOurs(path, torn);
     fsyncSync(descriptor);
-    renameSync(temporary, path);
+    renameFileSync(temporary, path);
   } catch (error) {
     rmSync(temporary, { force: true });
     throw error;

@@ -229,7 +229,7 @@ function readLines(path: string): readonly string[] {
   try {
     return readRegularFile(path)
       .toString('utf8')
-      .split('\n')
+      .split(/\r?\n/)
       .filter((line) => line.trim() !== '');
   } catch (cause) {
     throw new DataError('MTL_EVALUATION_DATA', `${path} ${fileProblem(cause)}`, {
