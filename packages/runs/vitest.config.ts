@@ -5,5 +5,6 @@ export default library(
     ...(hasGpu ? ['test/cuda/*.test.ts'] : []),
     'test/memory-of-*.test.ts',
     'test/{llama-training,nothing-left-open}.test.ts',
+    'src/training/as-on-windows.test.ts',
   ]),
 );

@@ -1,10 +1,18 @@
-import { expect, it, vi } from 'vitest';
-import { checkModulesOfFile } from './resolve-flags.js';
+import { afterAll, expect, it, vi } from 'vitest';
 
 vi.mock('node:path', async (load) => {
   const { win32 } = await load<typeof import('node:path')>();
   return { ...win32, default: win32 };
 });
+
+// test files share a process: different files have imported the module before, and import it again later
+vi.resetModules();
+afterAll(() => {
+  vi.doUnmock('node:path');
+  vi.resetModules();
+});
+
+const { checkModulesOfFile } = await import('./resolve-flags.js');
 
 const path = 'C:\\settings\\run.yaml';
 const check = (module: string): void =>
