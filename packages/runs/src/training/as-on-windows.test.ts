@@ -1,4 +1,5 @@
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { createRequire, syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, afterEach, beforeEach, expect, it, vi } from 'vitest';
@@ -6,25 +7,20 @@ import { preparedCorpus } from '../../test/support/prepared-corpus.js';
 import { forgetStopSignal } from '../index.js';
 import { type TrainOptions, train } from './train.js';
 
-/** The names that a rename was refused for: the first rename to every target fails, as if a viewer had it. */
-const refused = vi.hoisted(() => new Set<string>());
+/** The paths for which a rename was refused: the first rename to every target fails, as if a viewer had it. */
+const refused = new Set<string>();
 
-vi.mock('node:fs', async (load) => {
-  const fs = await load<typeof import('node:fs')>();
-  const renameSync: typeof fs.renameSync = (from, to) => {
-    refuseOnce(String(to));
-    fs.renameSync(from, to);
-  };
-  return { ...fs, default: { ...fs, renameSync }, renameSync };
-});
-vi.mock('node:fs/promises', async (load) => {
-  const promises = await load<typeof import('node:fs/promises')>();
-  const rename: typeof promises.rename = async (from, to) => {
-    refuseOnce(String(to));
-    await promises.rename(from, to);
-  };
-  return { ...promises, default: { ...promises, rename }, rename };
-});
+// The functions of Node.js itself are replaced, since builds of packages are imported without mocks.
+const fs = createRequire(import.meta.url)('node:fs') as Mutable<typeof import('node:fs')>;
+const { renameSync } = fs;
+const { rename } = fs.promises;
+type Mutable<Module> = { -readonly [Key in keyof Module]: Module[Key] };
+
+function replaceRenames(replacements: Pick<typeof fs, 'renameSync'> & { rename: typeof rename }): void {
+  fs.renameSync = replacements.renameSync;
+  fs.promises.rename = replacements.rename;
+  syncBuiltinESMExports();
+}
 
 function refuseOnce(to: string): void {
   if (refused.has(to)) return;
@@ -38,6 +34,16 @@ const signalsOfWindows = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGBREAK', 'SIGWINCH']
 const directory = mkdtempSync(join(tmpdir(), 'mtl-as-on-windows-'));
 afterAll(() => rmSync(directory, { recursive: true }));
 beforeEach(() => {
+  replaceRenames({
+    renameSync: (from, to) => {
+      refuseOnce(String(to));
+      renameSync(from, to);
+    },
+    rename: async (from, to) => {
+      refuseOnce(String(to));
+      await rename(from, to);
+    },
+  });
   vi.spyOn(process, 'platform', 'get').mockReturnValue('win32');
   const listen = process.on.bind(process);
   vi.spyOn(process, 'on').mockImplementation((event, listener) => {
@@ -46,7 +52,10 @@ beforeEach(() => {
     return listen(event as 'exit', listener as () => void);
   });
 });
-afterEach(() => vi.restoreAllMocks());
+afterEach(() => {
+  replaceRenames({ renameSync, rename });
+  vi.restoreAllMocks();
+});
 
 const save = join(directory, 'run');
 let corpus: Awaited<ReturnType<typeof preparedCorpus>>;
