@@ -7,7 +7,9 @@ import { preparedCorpus } from '../../test/support/prepared-corpus.js';
 import { forgetStopSignal } from '../index.js';
 import { type TrainOptions, train } from './train.js';
 
-/** The paths for which a rename was refused: the first rename to every target fails, as if a viewer had it. */
+/**
+ * The paths for which a rename was refused: the first rename to every target fails, as if a viewer had it.
+ */
 const refused = new Set<string>();
 
 // The functions of Node.js itself are replaced, since builds of packages are imported without mocks.
