@@ -1,12 +1,10 @@
 #!/usr/bin/env node
 /**
  * Checks the matmul instructions of warp groups in PTX (`wgmma.mma_async`), because their operands are
- * numbered
- * by hand in the sources of @mtl/kernels (native/backends/cuda/instructions/hopper.h). The form m64nNk16 must
- * have N / 2 different accumulators. Its left operand is four registers or a descriptor. With a descriptor,
- * it
- * has four immediates (scales of A and B, transposition flags of A and B); with registers, it has three.
- * Needs nvcc, but no GPU.
+ * numbered by hand in the sources of @mtl/kernels (native/backends/cuda/instructions/hopper.h). The form
+ * m64nNk16 must have N / 2 different accumulators. Its left operand is four registers or a descriptor. With a
+ * descriptor, it has four immediates (scales of A and B, transposition flags of A and B); with registers, it
+ * has three. Needs nvcc, but no GPU.
  *   node check-wgmma.mjs [FILE.cu ...]      checks every form in hopper.h, or the instructions in the files
  * The exit status is 1 if an instruction is wrong, or if there are no such instructions.
  */

@@ -1,11 +1,9 @@
 #!/usr/bin/env node
 /**
  * Compiles CUDA sources for every shipped architecture and prints, for each kernel, values from the
- * compiler's
- * report and counts from the machine code: registers, spilled bytes, static shared memory, matrix
- * instructions
- * (HMMA), matrix loads (LDSM), asynchronous copies (LDGSTS), and Hopper's matrix instructions of warp groups
- * (HGMMA) and bulk copies (UTMALDG). Needs nvcc, but no GPU.
+ * compiler's report and counts from the machine code: registers, spilled bytes, static shared memory, matrix
+ * instructions (HMMA), matrix loads (LDSM), asynchronous copies (LDGSTS), and Hopper's matrix instructions of
+ * warp groups (HGMMA) and bulk copies (UTMALDG). Needs nvcc, but no GPU.
  *   node cuda-resources.mjs [--architectures 80,90a] FILE.cu ...
  *   node cuda-resources.mjs --built LIBRARY      only the instructions, in a whole library linked by nvcc
  * The exit status is 1 if a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the

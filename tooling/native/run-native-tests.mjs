@@ -2,8 +2,7 @@
 /**
  * Runs the native test programs of the package in the working directory, one after the other, and stops after
  * the first program that fails. Lines that begin with SKIPPED or FAIL, and programs that fail, are recorded
- * for
- * `npm test`, which counts them together with vitest's tests.
+ * for `npm test`, which counts them together with vitest's tests.
  *   node run-native-tests.mjs [--shares N] PROGRAM...    runs each program in N processes with 1/N of its
  *   tests each,
  *                                                        at most one process per processor at a time

@@ -10,10 +10,8 @@ const fence = /^```(\w*)[^\n]*\n([\s\S]*?)^```$/gm;
 
 /**
  * Returns the example in a README: the code in its first `ts` block; the same code as JavaScript, with only
- * the
- * types removed; true if the text explains how to run it, otherwise false; and its output, if the next block
- * is
- * a `text` block.
+ * the types removed; true if the text explains how to run it, otherwise false; and its output, if the next
+ * block is a `text` block.
  * Undefined for a README without a `ts` block.
  */
 export function readmeExample(path) {

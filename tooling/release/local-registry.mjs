@@ -1,8 +1,7 @@
 #!/usr/bin/env node
 /**
  * An npm registry on loopback that serves only the tarballs in the given folders, so that packages can be
- * tested
- * as users will install them. It has one version of each package.
+ * tested as users will install them. It has one version of each package.
  *   node local-registry.mjs --port PORT FOLDER...
  */
 import { spawnSync } from 'node:child_process';

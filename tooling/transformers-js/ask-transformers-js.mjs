@@ -14,10 +14,9 @@ export const hasTransformersJs = existsSync(join(transformersJsFolder, 'installe
 
 /**
  * A question about the model in an ONNX directory. `sequences` asks a GPT for the logits after each token;
- * the
- * sequences are one batch, padded on the left. With a `count`, it asks for the next `count` tokens of each
- * sequence instead, by greedy decoding. `pipeline` asks for the results of calls, each with its arguments.
- * `pairs` asks for the logits of text pairs.
+ * the sequences are one batch, padded on the left. With a `count`, it asks for the next `count` tokens of
+ * each sequence instead, by greedy decoding. `pipeline` asks for the results of calls, each with its
+ * arguments. `pairs` asks for the logits of text pairs.
  *
  * @typedef {{
  *   readonly directory: string,
@@ -31,8 +30,7 @@ export const hasTransformersJs = existsSync(join(transformersJsFolder, 'installe
 
 /**
  * The answer to a question: the logits [position][token] of each sequence, the tokens decoded after each
- * sequence
- * (`greedy`), and the results of the pipeline's calls or the logits of each pair (`results`).
+ * sequence (`greedy`), and the results of the pipeline's calls or the logits of each pair (`results`).
  *
  * @typedef {{
  *   readonly logits: readonly (readonly (readonly number[])[])[],

@@ -70,8 +70,7 @@ function missingDependencies(folder, texts) {
 
 /**
  * Makes the declarations of packages and apps: one file for each source that their entry points reach. All
- * are
- * made by a single TypeScript program, without a type check.
+ * are made by a single TypeScript program, without a type check.
  *
  * @param {object} options
  * @param {string} options.root the checkout

@@ -31,10 +31,8 @@ const neverBundled = ['@mtl/kernels', '@mtl/comm', '@mtl/errors'];
 
 /**
  * Returns the build configuration of a program that is bundled from sources, together with all code that it
- * uses
- * from other packages. The program consists of few files, so it starts quickly. Bundled code finds its
- * package's
- * other files (threads, pages, profiles) in the place where that package is installed.
+ * uses from other packages. The program consists of few files, so it starts quickly. Bundled code finds its
+ * package's other files (threads, pages, profiles) in the place where that package is installed.
  *
  * @param external names of imported modules that are not bundled. Third-party packages on which the program
  *   itself depends, and packages that load native code, are never bundled

@@ -112,8 +112,7 @@ export class NumMicroBatches {
 
   /**
    * Returns the index of the last step of a training run over `trainSamples` samples. An incomplete last
-   * batch
-   * is dropped (Megatron-LM's rule; only its ramp-up may exceed the samples).
+   * batch is dropped (Megatron-LM's rule; only its ramp-up may exceed the samples).
    *
    * @param from the position at which the run continues. Default: the start. Samples before this position
    *   count, regardless of the batch sizes

@@ -18,10 +18,9 @@ export function formatScheduleCsv({ actions }: PipelineSchedule): string {
 /**
  * Parses a schedule file. Line r contains the actions of rank r - 1 in order, separated by commas. An action
  * consists of chunk, kind (F, B, I or W) and micro-batch, as in `0F0,0F1,0B0,0B1`. Chunks and micro-batches
- * are
- * counted from 0. Empty cells (idle slots) and blanks around a cell are skipped. Chunks are numbered in the
- * order of the model, and each belongs to the rank of its line. PyTorch's schedule files of compute actions
- * have this format.
+ * are counted from 0. Empty cells (idle slots) and blanks around a cell are skipped. Chunks are numbered in
+ * the order of the model, and each belongs to the rank of its line. PyTorch's schedule files of compute
+ * actions have this format.
  *
  * `name`: the name of the schedule, which errors also show as the name of the file
  *

@@ -26,8 +26,7 @@ export function isSharded(tensorParallel: TensorParallel | undefined): tensorPar
 
 /**
  * Returns this process's slice of `size` items (heads, features, vocabulary entries, positions). The slices
- * are
- * equal, in the rank order of the group.
+ * are equal, in the rank order of the group.
  *
  * `what`: the plural noun for the items, for the error
  *

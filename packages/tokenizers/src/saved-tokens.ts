@@ -67,8 +67,7 @@ export interface CompleteTokenizer {
  * Completes a tokenizer.json by the tokens in the further files of its directory, in the same way as
  * AutoTokenizer in transformers 5. If the tokenizer's class builds its own components, these replace the
  * components in tokenizer.json. `modelIds` are the ids of the model's tokens, and `modelTokens` are the
- * tokens
- * indexed by id.
+ * tokens indexed by id.
  *
  * @throws DataError MTL_DATA_TOKENIZER if files contradict each other or the vocabulary, and for unknown
  *   settings that change ids

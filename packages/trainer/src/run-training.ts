@@ -78,10 +78,8 @@ export interface TrainingResult {
  * the current step, with a checkpoint. Yields each step after its evaluation, save and reports, and returns
  * the reason for the run's end. At the end, the final state is saved, and evaluated if there is evaluation
  * data. If the consumer leaves the loop early, the final state is neither saved nor evaluated. If no step of
- * the
- * run has changed the weights, they are not saved. All ranks run the same steps, and a signal to any rank
- * stops
- * all ranks after the same step.
+ * the run has changed the weights, they are not saved. All ranks run the same steps, and a signal to any rank
+ * stops all ranks after the same step.
  *
  * @throws TrainingError `MTL_NO_UPDATE` at the end of a run whose steps were all skipped, unless the run was
  *   interrupted

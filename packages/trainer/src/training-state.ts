@@ -447,8 +447,7 @@ const listCopies = (
 
 /**
  * Returns the replica number of a value that is complete on every rank with a slice or copy of its parameter.
- * The
- * number is 0 on the rank that saves the value.
+ * The number is 0 on the rank that saves the value.
  */
 function replicaOfWhole(
   parameter: Parameter,

@@ -1,8 +1,7 @@
 // Runs kernels without a GPU. Blocks run one after the other, except blocks that take tickets, which
 // alternate (see take_ticket). The threads of a block are fibers. Each fiber runs until it must wait for
 // other threads. Kernels never include this header. They use intrinsics.h and ../instructions, which are
-// built
-// on it. The following errors are detected and reported with the block, the thread and the line:
+// built on it. The following errors are detected and reported with the block, the thread and the line:
 // - threads that wait for threads that have ended or wait elsewhere (barriers, shuffles, votes, matrix
 //   instructions);
 // - uninitialized shared memory: it is NaN (0xff) at the start of every block;

@@ -1,11 +1,8 @@
 // Decides when streams execute their work. A GPU executes work some time after the host has continued. Each
 // stream executes its work in order, and different streams run concurrently except where events order them.
-// By
-// default, the emulation executes work immediately, which hides two kinds of errors: a host that reads,
-// writes or
-// releases memory too early, and streams that do not wait for each other. An environment variable changes
-// when
-// work is executed:
+// By default, the emulation executes work immediately, which hides two kinds of errors: a host that reads,
+// writes or releases memory too early, and streams that do not wait for each other. An environment variable
+// changes when work is executed:
 //
 //   MTL_EMULATION_STREAMS=late    as late as possible: when a thread waits for it, and only the awaited work;
 //                                 the host cannot access device memory except for executed work

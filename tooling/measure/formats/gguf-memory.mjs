@@ -5,8 +5,7 @@
 //   head
 //   --folder DIR   a disk with room for the GGUF file: 5 GB for q4_0 [a temporary folder]
 // The model is a Llama with Llama 3's sizes in bfloat16, as sparse files. Its weights are holes, which read
-// as
-// zeros and take no disk space, except the first and last rows of some matrices.
+// as zeros and take no disk space, except the first and last rows of some matrices.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';

@@ -4,8 +4,7 @@
  * in one run, with the best settings for each side. The raw logs of both sides are kept.
  *   npm run dev -- step-against-pytorch [--presets char-10m,gpt2-124m] [--repeat 2] [--log FILE]
  * The PyTorch program is a script that prints a JSON line. MTL_PEER names the script, and MTL_PEER_PYTHON
- * names a
- * Python with torch (default python3). Without a script, only our side is timed.
+ * names a Python with torch (default python3). Without a script, only our side is timed.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';

@@ -1,17 +1,14 @@
 /**
  * Measures how fast a GPT generates one sequence (or several at once), compared with the rate at which the
- * same
- * process reads memory: because a token reads all weights once, the ratio of the two rates shows how much
- * faster generation could become. The weights are random. Groups of tokens alternate with sums over a tensor
- * of 1 GiB, which is larger than any cache, and both are timed.
+ * same process reads memory: because a token reads all weights once, the ratio of the two rates shows how
+ * much faster generation could become. The weights are random. Groups of tokens alternate with sums over a
+ * tensor of 1 GiB, which is larger than any cache, and both are timed.
  *   npm run dev -- generation-rate [--preset gpt2-124m] [--dtype float32 --dtype bfloat16] [--threads 2]
  *     [--sequences 1] [--prompt 8] [--groups 12] [--tokens 8] [--profile]
  * An observer also times individual operations; without an observer, a token is a recorded graph. For each
- * operation
- * of a token, the fastest time among all tokens is taken, and these times are added. On a busy machine, this
- * sum
- * is more useful than the time of a whole token, because no whole token is undisturbed, but many operations
- * are.
+ * operation of a token, the fastest time among all tokens is taken, and these times are added. On a busy
+ * machine, this sum is more useful than the time of a whole token, because no whole token is undisturbed, but
+ * many operations are.
  * `--profile` prints these times by operation.
  */
 import { cpus } from 'node:os';

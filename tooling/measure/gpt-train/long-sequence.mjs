@@ -2,10 +2,8 @@
 /**
  * Compares two ways to run the training step with a long sequence: on two ranks with one thread each (context
  * parallelism), and in a single process, which has two threads or one. Prints milliseconds, the time for
- * which
- * a step waits for communication, and the memory of a rank. First checks that all layouts have the losses of
- * a
- * single process. The layouts take turns, and medians are compared.
+ * which a step waits for communication, and the memory of a rank. First checks that all layouts have the
+ * losses of a single process. The layouts take turns, and medians are compared.
  *   npm run dev -- long-sequence [--preset long-8k] [--dtype float32] [--repeat 3] [--iters 3] [--log FILE]
  */
 import { mkdirSync, writeFileSync } from 'node:fs';

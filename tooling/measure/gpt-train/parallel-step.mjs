@@ -2,8 +2,7 @@
 /**
  * Compares two ways to run the training step: on several ranks with one thread each, and in a single process
  * with the same number of threads. Prints tokens/s, the time for which a step waits for communication, and
- * the
- * memory of a rank.
+ * the memory of a rank.
  *   npm run dev -- parallel-steps [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--iters
  *   4]
  *     [--only pp] [--matmul-library own|oneDNN] [--log FILE]

@@ -2,11 +2,9 @@
 /**
  * Compares the training step of small GPTs on one thread with several threads. Blocks of steps alternate,
  * so that both run under the same conditions. Each line of output describes a pair of blocks: the model FLOPs
- * of a
- * micro-batch, the milliseconds of a step (median and minimum of the block) on 1 and on N threads, and the
- * number
- * of cores that other processes used in the meantime. First compares the losses, so that only equal
- * computations are timed.
+ * of a micro-batch, the milliseconds of a step (median and minimum of the block) on 1 and on N threads, and
+ * the number of cores that other processes used in the meantime. First compares the losses, so that only
+ * equal computations are timed.
  *   npm run dev -- threads-of-small-models --threads 2 --pairs 10 --block-ms 250 > pairs.jsonl
  */
 import { readFileSync } from 'node:fs';

@@ -2,18 +2,15 @@
 /**
  * Times the training step of a preset on random tokens, as common benchmarks do. Prints a JSON line with
  * tokens/s (median step), losses, peak memory, the fraction of a step outside native kernels, and the time
- * for
- * which steps waited for data.
+ * for which steps waited for data.
  *   npm run dev -- training-step --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3
  *     [--micro-batch N] [--states float32|bfloat16|float16] [--remainders]
  *     [--gradients float32|bfloat16] [--device cuda] [--cuda-graphs] [--matmul-library own|oneDNN]
  * On a GPU, also prints for how many milliseconds of a step the host does not wait for the GPU's results. If
- * this
- * time equals the time of the step, the GPU waits for the host. Under `mtl run`, the ranks share the
- * same batch: --tp N, --sequence-parallel, --cp N, --cp-comm-type p2p|all_gather|a2a,
- * --sharding no_shard|optim|optim_grads|optim_grads_params, and in a pipeline --pp N, --schedule NAME,
- * --micro-batches N. Rank 0 also prints the time for which a step waits for communication, and the
- * communicated
+ * this time equals the time of the step, the GPU waits for the host. Under `mtl run`, the ranks share the
+ * same batch: --tp N, --sequence-parallel, --cp N, --cp-comm-type p2p|all_gather|a2a, --sharding
+ * no_shard|optim|optim_grads|optim_grads_params, and in a pipeline --pp N, --schedule NAME, --micro-batches
+ * N. Rank 0 also prints the time for which a step waits for communication, and the communicated
  * bytes.
  */
 import { cpus } from 'node:os';

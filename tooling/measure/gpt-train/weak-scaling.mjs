@@ -1,14 +1,10 @@
 #!/usr/bin/env node
 /**
  * Measures weak scaling as in Shoeybi et al. 2019, table 1 and figure 5, on at most one rank for each core of
- * this
- * machine. In one kind of row, the model grows with the ranks that share it: for 2, 4 and 8 ranks, the hidden
- * size
- * grows by 1.25, 1.5 and 2 and the number of layers by 1.3, 1.6 and 1.8, with 96 features per head. In the
- * other
- * kind, the batch grows with the ranks that have separate models. The result is the model FLOP/s of a rank
- * with
- * one thread, divided by the FLOP/s of a single rank.
+ * this machine. In one kind of row, the model grows with the ranks that share it: for 2, 4 and 8 ranks, the
+ * hidden size grows by 1.25, 1.5 and 2 and the number of layers by 1.3, 1.6 and 1.8, with 96 features per
+ * head. In the other kind, the batch grows with the ranks that have separate models. The result is the model
+ * FLOP/s of a rank with one thread, divided by the FLOP/s of a single rank.
  *   npm run dev -- weak-scaling [--size weak|weak-tiny] [--dtype bfloat16] [--repeat 3] [--iters 4]
  *     [--log FILE]
  */

@@ -1,6 +1,5 @@
 // Measures attention forward, backward and over a cache, as rates and as fractions of a large matmul's rate
-// on
-// the same threads. Only the causal half of the FLOPs counts. Correctness is first checked against the
+// on the same threads. Only the causal half of the FLOPs counts. Correctness is first checked against the
 // reference. If MTL_PEER_PYTHON names a Python with torch, the times of its scaled_dot_product_attention are
 // also printed.
 //   npm run dev -- attention [threads]

@@ -1,6 +1,5 @@
 // Measures attention over several documents in one row, forward and backward, as a fraction of the time of
-// causal
-// attention over the complete row. Documents are given by their first keys (`keyStart`), or as packed
+// causal attention over the complete row. Documents are given by their first keys (`keyStart`), or as packed
 // samples. The results of both forms are compared first. The program fails if the fraction is above
 // --at-most.
 //   npm run dev -- document-attention [--threads 2] [--dtype float32] [--at-most 0.25]

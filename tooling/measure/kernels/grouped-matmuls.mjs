@@ -2,8 +2,7 @@
 // of a dense matmul with the same FLOPs. Also measures the operations that move rows to the experts and back,
 // as multiples of the time of a copy of the same size. Rows are distributed over the experts evenly, or by a
 // hash, so that the largest expert has a few times the mean. Before the measurement, the sums of all outputs
-// are
-// compared with the sums of the dense matmul.
+// are compared with the sums of the dense matmul.
 //   npm run dev -- grouped-matmuls [--threads 2] [--dtypes float32,bfloat16] [--experts 32] [--rounds 15]
 import { parseArgs } from 'node:util';
 import {

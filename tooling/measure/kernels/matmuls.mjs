@@ -1,9 +1,8 @@
 #!/usr/bin/env node
 /**
  * npm run dev -- matmuls: times the matmuls of a training step with our kernels, oneDNN and PyTorch, in
- * turns,
- * with operands stored as in training. Prints GFLOP/s (medians), and the ratio to the best of the other
- * programs.
+ * turns, with operands stored as in training. Prints GFLOP/s (medians), and the ratio to the best of the
+ * other programs.
  * Also prints both for a complete step, in which each shape is weighted by its FLOPs.
  *   npm run dev -- matmuls [--shapes gpt2-124m,...] [--dtypes float32,bfloat16] [--rounds 9] [--threads 2]
  *     [--instruction-set avx2]   of our kernels and of all others

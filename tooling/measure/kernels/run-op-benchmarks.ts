@@ -3,9 +3,8 @@
  * case tables:
  *   npm run dev -- operations [ -t gelu]
  * MTL_THREADS=2 and MTL_BENCH_DTYPES=float32,bfloat16 choose threads and dtypes, MTL_BENCH_DEVICE=cuda
- * chooses
- * the GPU, and MTL_BENCH_DRY_RUN=1 tiny sizes. MTL_BENCH_JSON names a file for the results
- * (see kernels/cuda/bench-kernels.mjs).
+ * chooses the GPU, and MTL_BENCH_DRY_RUN=1 tiny sizes. MTL_BENCH_JSON names a file for the results (see
+ * kernels/cuda/bench-kernels.mjs).
  * On a GPU, attention is timed with the kernels that the device chooses, and with the kernels for any GPU
  * (mma.sync). An operation is timed only after its values match the reference, at the size of the benchmark.
  * If the naive reference would take minutes (arithmetic-bound operations), the sizes of the parity cases are

@@ -4,15 +4,13 @@
  * BertForPreTraining. Both sides have the same weights and the same batches of the default corpus, including
  * padding. Losses are compared before anything is timed. Then both sides take turns, each with its best
  * micro-batch size, and medians are printed. The exit status is 1 if a goal is missed. Without transformers,
- * only
- * our side is timed.
+ * only our side is timed.
  *   npm run dev -- bert-against-transformers [--dtypes float32,bfloat16] [--lengths 128,512]
  *     [--dropout 0,0.1] [--threads 2] [--rounds 5] [--by wall|cpu] [--samples N] [--micro-batches N,M]
  *     [--profile] [--corpus TEXT] [--log FILE]
  * The memory peaks are printed at the end. They are meaningful only for a single configuration with a single
  * micro-batch size. `--by cpu` compares processor time instead of elapsed time, for a machine that is shared
- * with
- * other users. MTL_PEER_PYTHON names a Python with torch and transformers (default python3).
+ * with other users. MTL_PEER_PYTHON names a Python with torch and transformers (default python3).
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';

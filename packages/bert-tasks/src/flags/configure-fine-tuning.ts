@@ -80,8 +80,7 @@ const fineTuningOptionChecks = {
 
 /**
  * Returns the fine-tuning configuration for options whose individual values have been checked, such as the
- * values
- * on a command line.
+ * values on a command line.
  *
  * @param how.isRestart true if a launcher has restarted the job, which then resumes. Default: false
  * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_NEEDS, MTL_FLAG_VALUE. The messages use the names of

@@ -48,8 +48,7 @@ export async function makeDirectory(
 
 /**
  * Opens a regular file for reading. A FIFO, socket or device is refused immediately; the usual way to open a
- * FIFO
- * would wait for a writer forever.
+ * FIFO would wait for a writer forever.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO (wrong input) if the path is not a regular file; the system's
  *   errors

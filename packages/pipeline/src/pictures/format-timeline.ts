@@ -6,8 +6,7 @@ import { describeSimulation, formatNumber, formatPercent, idleShare } from './de
 /**
  * Draws a simulated step as text: one line per rank, with time from left to right on a common scale. `F2` and
  * `B2--` are the forward and backward passes of micro-batch 2, and `I2` and `W2` are the halves of its
- * backward
- * pass. A letter after the number identifies the chunk on the rank. Dots are idle time.
+ * backward pass. A letter after the number identifies the chunk on the rank. Dots are idle time.
  *
  * @param options.width the column at which lines are wrapped. Default: lines are not wrapped
  * @param options.scale the number of columns per unit of time. With few columns, labels are shortened.

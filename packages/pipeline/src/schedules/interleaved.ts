@@ -15,10 +15,8 @@ interface Visit {
 /**
  * Builds interleaved 1F1B in the order of Megatron-LM (Narayanan et al. 2021, section 2.2.2 and figure 4,
  * bottom). The group size N is Megatron-Core's `microbatch_group_size_per_vp_stage`. Groups of N
- * micro-batches
- * go through the chunks of a rank. The last group may be smaller. The bubble is `(p - 1) / (v * m)`. Rank r
- * holds
- * at most `2 * (p - r - 1) + (v - 1) * N + 1` live chunk activations.
+ * micro-batches go through the chunks of a rank. The last group may be smaller. The bubble is `(p - 1) / (v *
+ * m)`. Rank r holds at most `2 * (p - r - 1) + (v - 1) * N + 1` live chunk activations.
  *
  * @throws ConfigurationError the errors of `checkSize`, where v must be 2 or more; `MTL_SCHEDULE_GROUP_SIZE`
  * or

@@ -25,8 +25,7 @@ const range = (first: number, last: number): number[] => {
 
 /**
  * Returns all sizes that the schedule supports, with p up to 16 (8 in a fast run), m up to 64 (24 in a fast
- * run)
- * and v up to 4. Groups have their default size.
+ * run) and v up to 4. Groups have their default size.
  */
 function allCases(name: ScheduleName): Case[] {
   const chunks = { interleaved: [2, 3, 4], 'breadth-first': [1, 2, 3, 4], 'zb-v': [2] } as Partial<

@@ -73,10 +73,9 @@ export interface DryRunRankOptions {
 
 /**
  * Builds a rank of a training run with the code of a real run, but on a device that stores no values, and
- * runs
- * its first steps. Nothing is computed or communicated, and batches consist of full placeholder sequences.
- * The result
- * includes the FLOPs and bytes of micro-batches that are not run, except 8 bytes for each loss.
+ * runs its first steps. Nothing is computed or communicated, and batches consist of full placeholder
+ * sequences. The result includes the FLOPs and bytes of micro-batches that are not run, except 8 bytes for
+ * each loss.
  *
  * @throws the errors of building and running the rank; for the WebAssembly kernels, KernelError
  *   MTL_OUT_OF_MEMORY beyond 4 GiB

@@ -102,8 +102,7 @@ export interface RunPlan {
 
 /**
  * Predicts the memory and time of a training run. For a profile with recorded operations, the prediction uses
- * a
- * dry run. Otherwise it uses lists of the operations and the memory of the profile's program.
+ * a dry run. Otherwise it uses lists of the operations and the memory of the profile's program.
  *
  * @throws the errors of building the run, such as ConfigurationError; ConfigurationError `MTL_OPTION`;
  *   `MTL_PROFILE`, `MTL_PLAN_LAYOUT` for runs that the profile cannot predict

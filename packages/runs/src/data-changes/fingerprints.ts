@@ -111,8 +111,7 @@ const numSampledFiles = 64;
  * 64 blocks of 4 KiB, which cover files of up to 256 KiB completely. For a folder, it is a checksum of the
  * names and sizes of all files, and of blocks of 64 evenly spaced files. A change elsewhere is detected
  * only by the checksum of all bytes, which costs little if a run reads all files anyway. A pipe has no
- * checksum,
- * because it can be read only once.
+ * checksum, because it can be read only once.
  */
 export function taskDataFingerprint(
   path: string,

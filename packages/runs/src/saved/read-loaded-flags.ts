@@ -38,9 +38,8 @@ const flagsOfOneRun = new Set<string>([
  * Reads the flags that a run gets from the checkpoint of --load or the directory of --load-hf. A resumed
  * checkpoint gives all flags except flags for one start only (devices, ranks, output paths). A run that
  * continues in its own folder also keeps the flags for its metrics files. With --finetune, a converted
- * checkpoint
- * or --load-hf, the run gets only the flags of the model and its tokenizer. If adapters are loaded, their
- * flags are added (see `withAdapters`).
+ * checkpoint or --load-hf, the run gets only the flags of the model and its tokenizer. If adapters are
+ * loaded, their flags are added (see `withAdapters`).
  *
  * Returns undefined if nothing is loaded, or if --load and --save name the same empty directory.
  *

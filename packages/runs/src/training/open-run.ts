@@ -76,8 +76,7 @@ export interface OpenedRun extends OpenTrainingOptions {
 /**
  * Opens a run: the device and the threads of this process, the mesh with its groups, and the directory of
  * --save. All ranks must call this function. The caller must release `saveDirectory`, or close a `Training`
- * made
- * from the run, which releases it.
+ * made from the run, which releases it.
  *
  * @throws the errors of `openDevice`, `SaveDirectory.ownExisting` and --load-hf; ConfigurationError
  *   MTL_HUGGING_FACE_*; TrainingError MTL_STOP_SIGNAL if a signal has ended a run in this process

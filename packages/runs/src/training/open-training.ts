@@ -269,8 +269,7 @@ function openEvaluation(
 /**
  * Returns the architecture that a run trains, after checking that the requested export formats support it and
  * that, with the WebAssembly kernels, it fits in their memory. With --time-matmuls on device `cuda`, also
- * times
- * the run's matmuls. All ranks must call this function.
+ * times the run's matmuls. All ranks must call this function.
  *
  * @throws the errors of `trainingModel`, `checkMemoryOfRun` and `timeMatmulsOfRun`; ConfigurationError
  *   MTL_HUGGING_FACE_*

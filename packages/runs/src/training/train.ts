@@ -50,15 +50,13 @@ const silence: ConsoleStream = { write: () => true };
  *
  * Under a launcher (`mtl run --nproc-per-node 4 program.mts`, torchrun, srun, mpirun), every process of the
  * job must call `train` with the same options, and trains its part. A run saves only if `checkpoint.save`
- * names
- * a directory. `close` ends reports and leaves the job. It is called automatically at the end of the block of
- * `await using`.
+ * names a directory. `close` ends reports and leaves the job. It is called automatically at the end of the
+ * block of `await using`.
  *
  * While the run trains, SIGINT, SIGTERM or SIGHUP ends it after the current step, and `result.reason` is the
  * signal. The signal concerns the whole process, so no further run starts in it. A loop over runs should end
  * when the reason is a signal, because `train` then throws MTL_STOP_SIGNAL. Programs that continue anyway
- * must
- * call `forgetStopSignal`. Between runs, signals have their usual effect.
+ * must call `forgetStopSignal`. Between runs, signals have their usual effect.
  *
  * @throws ConfigurationError for options that do not exist, have a wrong type or cannot work together; its
  *   message names the path of the option: `MTL_OPTION`, `MTL_FLAG_VALUE`, the errors of `configure`;

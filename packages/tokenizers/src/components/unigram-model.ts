@@ -10,8 +10,7 @@ const unitRadix = 2 ** 16;
  * Returns an encoder that splits words into the most likely sequence of tokens (Kudo 2018). Adjacent unknown
  * characters form a single unknown token. If the model has `byte_fallback` and tokens for all bytes of the
  * unknown characters, byte tokens replace these characters. The time is proportional to the word's length
- * times
- * the longest token's length.
+ * times the longest token's length.
  *
  * @returns the encoder. An undefined id represents a section without a token, if the model has no unknown
  *   token

@@ -42,16 +42,14 @@ export interface ModelFlopsShape {
 
 /**
  * Returns the number of floating-point operations of one iteration, forward and backward, without
- * recomputation
- * (Narayanan 2021, appendix; Korthikanti 2022, appendix A). Only matmuls count. In the forward pass, each
- * weight costs two operations per token. Each pair of a query feature and an attended position costs four.
- * Backward costs twice as much as forward. The sum is
+ * recomputation (Narayanan 2021, appendix; Korthikanti 2022, appendix A). Only matmuls count. In the forward
+ * pass, each weight costs two operations per token. Each pair of a query feature and an attended position
+ * costs four. Backward costs twice as much as forward. The sum is
  *
  *   B S (6 W + 12 S P + 6 V H).
  *
  * For the blocks of GPT-2, this sum equals the papers' 72 B S L H^2 (1 + S/6H + V/12LH). Causal attention
- * halves
- * the term 12 S P.
+ * halves the term 12 S P.
  *
  * If only adapters are trained, weights have no gradients. The matmuls of weights then cost twice the forward
  * pass instead of three times, and the matmuls of adapters cost 6 A per token. This count includes the

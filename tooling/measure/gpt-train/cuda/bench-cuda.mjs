@@ -2,13 +2,11 @@
 /**
  * npm run dev -- bench:cuda: compares the training step on a GPU with PyTorch on the same GPU, model by
  * model: first the losses, then the speed of each side with its best micro-batch size. After each
- * measurement,
- * writes a Markdown table, and all results as JSON, so that an interrupted run keeps its results. A failed
- * measurement is recorded, and the remaining measurements continue. If PyTorch fails, it is tried again
- * without
- * torch.compile, and the result is marked. If losses differ, the table says so, because the speeds then prove
- * nothing. The exit status is 1 if a goal is missed, if losses differ or were not compared, or if a
- * measurement
+ * measurement, writes a Markdown table, and all results as JSON, so that an interrupted run keeps its
+ * results. A failed measurement is recorded, and the remaining measurements continue. If PyTorch fails, it is
+ * tried again without torch.compile, and the result is marked. If losses differ, the table says so, because
+ * the speeds then prove nothing. The exit status is 1 if a goal is missed, if losses differ or were not
+ * compared, or if a measurement
  * failed, and 2 without PyTorch.
  *   node tooling/measure/gpt-train/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup
  *   3]

@@ -23,12 +23,10 @@ function makeCurves({ python, device, directory, seconds }) {
 
 /**
  * Compares training runs of the parity recipe on device cuda with PyTorch's losses on the same GPU (for the
- * bounds,
- * float32 1e-5 and bfloat16 2e-3, see test/parity-training.ts) and with our losses on the host. Also checks
- * that
- * two runs give the same bits. `device` is PyTorch's device. If no Python has torch, or if it cannot run the
- * recipe, losses are compared with PyTorch's losses on a CPU, and a message reports this. Each side has
- * `seconds` to finish. If our side takes longer, the losses count as different.
+ * bounds, float32 1e-5 and bfloat16 2e-3, see test/parity-training.ts) and with our losses on the host. Also
+ * checks that two runs give the same bits. `device` is PyTorch's device. If no Python has torch, or if it
+ * cannot run the recipe, losses are compared with PyTorch's losses on a CPU, and a message reports this. Each
+ * side has `seconds` to finish. If our side takes longer, the losses count as different.
  * @returns `agree`; `numCompared`, the number of tests, which is 0 without a device; `against`, the origin of
  * the
  *   losses for the comparison; `problem`, the reason why this was not PyTorch on `device`

@@ -1,9 +1,8 @@
 #!/usr/bin/env node
 /**
  * Prints the memory that a dry run on device meta-cuda counts for each micro-batch size that bench-cuda.mjs
- * may
- * try, as a Markdown table. The GPU's peaks, with which it can be compared, are in bench-cuda.json and in the
- * output of train-step.mjs as `peak_bytes`.
+ * may try, as a Markdown table. The GPU's peaks, with which it can be compared, are in bench-cuda.json and in
+ * the output of train-step.mjs as `peak_bytes`.
  *   node tooling/measure/gpt-train/cuda/predicted-memory.mjs [--presets gpt2-124m,gpt2-1.3b]
  */
 import { parseArgs } from 'node:util';

@@ -4,14 +4,12 @@
  * It uses the emulation with kernels and matmuls that do nothing, so that only TypeScript, the addon and the
  * calls of the CUDA runtime take time. The CUDA runtime itself is not included: on a GPU, the driver needs
  * another 2 to 4 microseconds for a launch. If the device takes longer for the same micro-batch, the GPU
- * never
- * waits for the host.
+ * never waits for the host.
  *   npm run dev -- host-time [--layers 12] [--batch 8] [--length 1024] [--micro-batches 20]
  *     [--recompute]
  * Build first: npm run dev -- test:cuda --emulation --build-only. Sizes that do not affect the number of
  * calls are small: 64 features per layer. node --cpu-prof tooling/measure/runs/cuda/host-time.mjs shows the
- * time
- * of each function.
+ * time of each function.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -387,9 +387,8 @@ describe('searchLayouts', () => {
     });
     await expect(refused).rejects.toMatchObject({ expected: expect.stringMatching(/^about 86\d\.\d MiB, /) });
     // 6 plans end at a rank that does not fit: for each micro-batch size only the distributed optimizer,
-    // which is
-    // the fastest store and needs the least memory. 3 full plans are for the layouts with the smallest
-    // estimates
+    // which is the fastest store and needs the least memory. 3 full plans are for the layouts with the
+    // smallest estimates
     expect(told.at(-1)!.numPlanned + 1).toBe(6 + 3);
   });
 

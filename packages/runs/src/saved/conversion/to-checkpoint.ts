@@ -59,8 +59,7 @@ const checksOfHuggingFace: OptionChecks<HuggingFaceToCheckpointOptions> = {
 
 /**
  * Creates a directory of checkpoints from a transformers directory with a GPT-2, a Llama or a derived model,
- * or a
- * BERT with its pretraining heads. The checkpoint in it has iteration 0 and a fresh optimizer.
+ * or a BERT with its pretraining heads. The checkpoint in it has iteration 0 and a fresh optimizer.
  *
  * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS if the directory already
  *   contains checkpoints; MTL_HUGGING_FACE_*; the errors of `tokenizerOfHuggingFace`

@@ -84,8 +84,7 @@ export async function checkpointToGguf(
 /**
  * Converts a transformers directory with a GPT or a BERT to a GGUF file. If a directory of low-rank adapters
  * is given, they are merged into the weights. Weights are read and converted in blocks of rows, so memory
- * does
- * not depend on the size of the model.
+ * does not depend on the size of the model.
  *
  * @returns a description of the converted model, and the dtype of the stored matrices
  * @throws ConfigurationError MTL_OPTION, MTL_GGUF_ARCHITECTURE; CheckpointError MTL_HUGGING_FACE_*,

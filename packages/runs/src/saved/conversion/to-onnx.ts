@@ -82,10 +82,8 @@ export async function checkpointToOnnx(
 
 /**
  * Converts a transformers directory with a GPT or a BERT to a directory for transformers.js. If a directory
- * of
- * low-rank adapters is given, they are merged into the weights. Weights are read in blocks of rows. The dtype
- * q8
- * needs a byte of memory for each weight of the largest matrix.
+ * of low-rank adapters is given, they are merged into the weights. Weights are read in blocks of rows. The
+ * dtype q8 needs a byte of memory for each weight of the largest matrix.
  *
  * @returns a description of the source, and the written dtypes
  * @throws ConfigurationError MTL_OPTION, MTL_ONNX_ARCHITECTURE; CheckpointError MTL_HUGGING_FACE_*,

@@ -39,10 +39,8 @@ const parts: Readonly<Record<keyof ModelPlaces, ModelPart>> = {
 /**
  * Returns the options with each name of a model on the Hub (`org/name` or `org/name@revision`) replaced by
  * the model's directory in the cache. Files that are missing in the cache are downloaded. An existing path is
- * not
- * changed, even if it looks like a name. All processes of the group must call this function, and only the
- * first
- * downloads.
+ * not changed, even if it looks like a name. All processes of the group must call this function, and only the
+ * first downloads.
  *
  * @throws the errors of `resolveModel` in @mtl/hub; ConfigurationError MTL_HUB_OTHER_HOST on a host that does
  * not

@@ -85,8 +85,7 @@ export interface LoadedGpt {
 /**
  * Loads a trained model, with its architecture and tokenizer, from a directory of checkpoints or from a
  * Hugging Face directory. If the name of a model on the Hub (`org/name`) is given instead of a directory,
- * this
- * model is downloaded.
+ * this model is downloaded.
  *
  * @throws the errors of `openGptWeights`; ConfigurationError MTL_OPTION, MTL_TOKENIZER_MODEL,
  *   MTL_TENSOR_PARALLEL_SIZE, MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; the errors of `openDevice` and

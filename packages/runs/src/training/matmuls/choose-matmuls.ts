@@ -34,10 +34,8 @@ export interface TimeMatmulsOptions {
  * With --time-matmuls, makes all ranks use the same algorithms for the run's matmuls. The first rank
  * finds the matmuls of every kind of rank in a dry run, and times the matmuls that have no choice in the
  * file. All ranks must call this function. On device `cuda`, the call must come before the run allocates
- * memory
- * or records graphs, so that the first rank can use the whole GPU. On device `cpu`, the number of threads
- * must
- * be set before the call. The memory for timing is released afterwards.
+ * memory or records graphs, so that the first rank can use the whole GPU. On device `cpu`, the number of
+ * threads must be set before the call. The memory for timing is released afterwards.
  *
  * @throws ConfigurationError `MTL_MATMUL_CHOICES` for ranks on several platforms; the errors of
  *   `MatmulChoiceFile` and `timeMatmuls`
