@@ -18,7 +18,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 answerHelp(`usage: npm run dev -- test:arm64 [--only TEXT]
 
 Compiles the platform packages for Linux on arm64 with Debian's cross compiler, and runs under qemu with them: the native tests
-of @mtl/comm, operations against the reference and PyTorch, gradients, golden losses, ranks, and training on two ranks.
+of @mtl/comm, operations against the reference and PyTorch, gradients, ranks, and training on two ranks.
 
   --only TEXT  The sections whose title contains it.`);
 

@@ -1,5 +1,6 @@
 import { promises } from 'node:fs';
 import { readdir } from 'node:fs/promises';
+import { renameFile } from '@mtl/errors/files';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { FileSystem } from '../src/files/file-system.js';
 import { findCheckpoint, saveCheckpoint } from '../src/index.js';
@@ -18,7 +19,7 @@ const refuse = (what: string): never => {
 function fileSystemOfWindows(rename = promises.rename): FileSystem {
   return {
     ...promises,
-    rename,
+    rename: (from, to) => renameFile(from, to, rename),
     open: async (path: string, flags: string) => {
       if ((await promises.stat(path).catch(() => undefined))?.isDirectory()) refuse('fsync');
       return await promises.open(path, flags);

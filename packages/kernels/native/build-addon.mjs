@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * The command mtl-kernels-build. It compiles the native addon of an installed package on a machine for which
- * there is no platform package. npx mtl-kernels-build [--build-dir DIRECTORY] [--target NAME] [-DNAME=VALUE
- * ...]
+ * there is no platform package.
+ *   npx mtl-kernels-build [--build-dir DIRECTORY] [--target NAME] [-DNAME=VALUE ...]
  */
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -3,8 +3,7 @@
  * Compares two ways to run the training step: on several ranks with one thread each, and in a single process
  * with the same number of threads. Prints tokens/s, the time for which a step waits for communication, and
  * the memory of a rank.
- *   npm run dev -- parallel-steps [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--iters
- *   4]
+ *   npm run dev -- parallel-steps [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--iters 4]
  *     [--only pp] [--matmul-library own|oneDNN] [--log FILE]
  * Sharded gradients and parameters are compared with the distributed optimizer.
  * A pipeline, split by work, is compared with a single process that accumulates the same number of

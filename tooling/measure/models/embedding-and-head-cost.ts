@@ -1,8 +1,8 @@
 // Measures the cost of a GPT's embedding and head, in units of a layer, and prints it next to
 // `gptEmbeddingAndHeadCost`. The measured stages have one layer, with or without embedding and head, and run
 // the forward and backward passes of a sample. The processor time of one thread is measured, so that other
-// work on the machine has little effect. Usage: npm run dev -- head-costs [float32 or bfloat16] [sequence
-// length] [repetitions]
+// work on the machine has little effect.
+//   npm run dev -- head-costs [float32 or bfloat16] [sequence length] [repetitions]
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { type DType, setNumThreads, Tensor } from '@mtl/kernels';
 import {

@@ -2,19 +2,26 @@ import type { FileHandle } from 'node:fs/promises';
 import * as promises from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
-import { FileTooLargeError, IrregularFileError, openRegularHandle, readRegularText } from '@mtl/errors/files';
+import {
+  FileTooLargeError,
+  IrregularFileError,
+  openRegularHandle,
+  readRegularText,
+  renameFile,
+} from '@mtl/errors/files';
 import { systemCode } from './io-error.js';
 
 /**
  * The file operations of this package, as in `node:fs/promises`. Every function that writes has this option,
  * so that tests can make any operation fail.
  */
-export type FileSystem = Pick<
-  typeof promises,
-  'mkdir' | 'open' | 'readFile' | 'readdir' | 'rename' | 'rm' | 'stat'
->;
+export interface FileSystem
+  extends Pick<typeof promises, 'mkdir' | 'open' | 'readFile' | 'readdir' | 'rm' | 'stat'> {
+  rename(from: string, to: string): Promise<void>;
+}
 
-export const nodeFileSystem: FileSystem = promises;
+/** The operations of Node. A rename is tried again while Windows has a file in use. */
+export const nodeFileSystem: FileSystem = { ...promises, rename: renameFile };
 
 /**
  * Makes a directory and its missing parents one by one, without Node's recursive mkdir. The recursive mkdir

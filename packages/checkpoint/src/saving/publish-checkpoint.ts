@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { CheckpointError, UsageError } from '@mtl/errors';
-import { renameFile } from '@mtl/errors/files';
 import { coverDefect } from '@mtl/layout';
 import { Checkpoint } from '../checkpoints/checkpoint.js';
 import {
@@ -131,13 +130,13 @@ async function moveIntoPlace(options: {
   let moved = false;
   try {
     moved = await renameIfThere({ from: path, to: replaced, fileSystem });
-    await renameFile(saving, path, fileSystem.rename);
+    await fileSystem.rename(saving, path);
   } catch (error) {
-    if (moved) await renameFile(replaced, path, fileSystem.rename);
+    if (moved) await fileSystem.rename(replaced, path);
     throw error;
   }
   await syncDirectory(directory, fileSystem);
-  await renameFile(prepared, join(directory, trackerName), fileSystem.rename);
+  await fileSystem.rename(prepared, join(directory, trackerName));
   await syncDirectory(directory, fileSystem);
   if (moved) await fileSystem.rm(replaced, { recursive: true, force: true });
 }
@@ -151,7 +150,7 @@ async function renameIfThere(options: {
   readonly fileSystem: FileSystem;
 }): Promise<boolean> {
   try {
-    await renameFile(options.from, options.to, options.fileSystem.rename);
+    await options.fileSystem.rename(options.from, options.to);
     return true;
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return false;

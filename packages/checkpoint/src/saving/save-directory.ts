@@ -1,7 +1,6 @@
 import { access, constants, realpath, stat, statfs } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
-import { renameFile } from '@mtl/errors/files';
 import { type Checkpoint, runOfCheckpoint } from '../checkpoints/checkpoint.js';
 import {
   checkpointName,
@@ -114,7 +113,7 @@ export async function cleanLeftovers(options: {
       if (kind !== 'replaced' || inUse.has(owned)) continue;
       if (names.includes(checkpointName(owned))) await remove(name);
       else {
-        await renameFile(join(directory, name), join(directory, checkpointName(owned)), fileSystem.rename);
+        await fileSystem.rename(join(directory, name), join(directory, checkpointName(owned)));
         handled.push(name);
       }
     }
@@ -199,7 +198,7 @@ export async function deleteOldCheckpoints(options: {
     const { iteration, path } = checkpoint;
     const doomed = join(directory, unfinishedName(iteration, 'deleting'));
     await withIoErrors({ action: 'delete', path }, async () => {
-      await renameFile(path, doomed, fileSystem.rename);
+      await fileSystem.rename(path, doomed);
       await fileSystem.rm(doomed, { recursive: true, force: true });
     });
     deleted.push(iteration);

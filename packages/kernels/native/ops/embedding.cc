@@ -2,9 +2,7 @@
 // outside of the table gives zeros
 // embedding_backward: tableGradient[id - firstRow] += outputGradient[token], in token order, which is
 // deterministic
-//
-//   output, outputGradient [..., H]    ids int32 [...]    table [V, H]    tableGradient [V, H] float32
-//   (float64)
+//   output, outputGradient [..., H]    ids int32 [...]    table [V, H]    tableGradient [V, H] float32 (float64)
 //   firstRow: the global index of the table's first row, for a table whose vocabulary is sharded over ranks
 //   numRows: the number of valid ids, over all ranks: an id below 0, or not below numRows, is MTL_INDEX
 #include "core/validation.h"

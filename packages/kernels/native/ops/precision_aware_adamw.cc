@@ -17,9 +17,7 @@
 //
 // split_remainder: splits float32 values into the nearest bfloat16, ties away from zero, and the bits that it
 // lacks
-//
-//   rounded [N] bfloat16;  remainder [2 N] uint8: the lower 16 bits of each value, lower byte first;  input
-//   [N] float32
+//   rounded [N] bfloat16;  remainder [2 N] uint8: the lower 16 bits of each value, lower byte first;  input [N] float32
 //
 //   The value's upper 16 bits are `rounded`, minus 1 if the remainder is 2^15 or more. NaN loses its payload.
 //

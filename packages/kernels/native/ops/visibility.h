@@ -18,8 +18,8 @@
 //   of U rows, which are any part of the sample. Queries and outputs have U rows instead of T.
 //   longestQueries: no sample has more queries (0 without queryStarts). numScores is then the sum over all
 //   samples of queries times keys.
-//   firstQueries?, firstKeys?  [N] int32, with starts: the positions of each sample's first query and first
-//   key in its sequence. Default: 0.
+//   firstQueries?, firstKeys?  [N] int32, with starts: the positions of each sample's first query and first key
+//   in its sequence. Default: 0.
 #pragma once
 
 #include "core/host_device.h"

@@ -2,8 +2,8 @@ import type { HostInformation } from '@mtl/kernels';
 import type { RunStart } from '@mtl/run-records';
 
 /**
- * Returns a message if a run on the CPU goes on with another instruction set, which sums and rounds
- * otherwise.
+ * Returns a message if a run on the CPU goes on with a different instruction set, whose sums are rounded
+ * differently.
  */
 export function notesOfInstructionSet(
   { device, instructionSet: before }: Pick<RunStart, 'device' | 'instructionSet'>,

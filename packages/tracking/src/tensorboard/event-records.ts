@@ -1,11 +1,10 @@
 /**
  * TensorBoard's file format, encoded and decoded without libraries: a TFRecord frame around a protocol-buffer
  * `Event`.
- *
- *   frame: u64 length | u32 masked CRC32C of the length | data | u32 masked CRC32C of the data
- *   (little-endian)
- *   Event: 1 wall_time double | 2 step int64 | 3 file_version string | 5 summary | 7 session_log | 10
- *   source_metadata summary: 1 value, repeated: 1 tag string | 2 simple_value float
+ *   frame: u64 length | u32 masked CRC32C of the length | data | u32 masked CRC32C of the data   (little-endian)
+ *   Event: 1 wall_time double | 2 step int64 | 3 file_version string | 5 summary | 7 session_log |
+ *          10 source_metadata
+ *   summary: 1 value, repeated: 1 tag string | 2 simple_value float
  *   session_log: 1 status enum (1: START)      source_metadata: 1 writer string
  */
 export interface TensorboardEvent {

@@ -6,23 +6,17 @@
  * results. A failed measurement is recorded, and the remaining measurements continue. If PyTorch fails, it is
  * tried again without torch.compile, and the result is marked. If losses differ, the table says so, because
  * the speeds then prove nothing. The exit status is 1 if a goal is missed, if losses differ or were not
- * compared, or if a measurement
- * failed, and 2 without PyTorch.
- *   node tooling/measure/gpt-train/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup
- *   3]
+ * compared, or if a measurement failed, and 2 without PyTorch.
+ *   node tooling/measure/gpt-train/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup 3]
  *     [--out DIRECTORY] [--device cuda] [--dtype bfloat16] [--no-compile] [--skip-losses]
  *     [--seconds 900]                the maximum time of one measurement
- *     [--profile FILE.json]          the profile that mtl calibrate measured on this GPU, to predict our
- *     steps
+ *     [--profile FILE.json]          the profile that mtl calibrate measured on this GPU, to predict our steps
  *     [--fixed]                      only the first micro-batch size of each plan, for a quick look
- *     [--dry-run]                    tiny models, with PyTorch on the processor: checks the command, not the
- *     GPU.
+ *     [--dry-run]                    tiny models, with PyTorch on the processor: checks the command, not the GPU.
  *                                    With --device cpu, our side also runs on the processor, for machines
- *                                    with
- *                                    neither a GPU nor its emulation
+ *                                    with neither a GPU nor its emulation
  * MTL_PEER names the script that times PyTorch, and MTL_PEER_PYTHON names a Python with torch (default
- * python3).
- * Without a script, only our side is timed.
+ * python3). Without a script, only our side is timed.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';

@@ -4,8 +4,7 @@
  * compared with PyTorch's scaled_dot_product_attention, matmuls with cuBLAS's own rate, and all other kernels
  * with the GPU's copy rate. Writes bench-kernels.md and .json. The exit status is 1 if a value is wrong or a
  * goal is missed, and 2 without PyTorch.
- *   node tooling/measure/kernels/cuda/bench-kernels.mjs [--out DIRECTORY] [--only TEXT] [--seconds NUMBER]
- *   [--dry-run]
+ *   node tooling/measure/kernels/cuda/bench-kernels.mjs [--out DIRECTORY] [--only TEXT] [--seconds NUMBER] [--dry-run]
  * With --seconds, our side ends after two thirds of this time, and PyTorch gets the rest. Only kernels that
  * were timed are compared. --dry-run uses small sizes, and PyTorch on the processor. Times under emulation
  * have no meaning.

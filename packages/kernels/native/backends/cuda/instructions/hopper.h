@@ -1,9 +1,7 @@
 // The instructions that only Hopper has (sm_90a). Each has one function, which is inline PTX with nvcc, and
 // ordinary code with the same effect under emulation (async_work.h). Layouts follow the PTX ISA, section
 // "Asynchronous Warpgroup Level Matrix Multiply-Accumulate":
-//
-//   D (64 x N)   warp w of the group has rows 16 w to 16 w + 15; d[n] has the layout of ptx.h's d for columns
-//   8 n to 8 n + 7
+//   D (64 x N)   warp w of the group has rows 16 w to 16 w + 15; d[n] has the layout of ptx.h's d for columns 8 n to 8 n + 7
 //   A (64 x 16)  in registers: warp w has rows 16 w to 16 w + 15, in the layout of ptx.h's a
 //
 // Code that uses these functions is between `#if MTL_HOPPER_CODE` and `#else`, because the same sources are
