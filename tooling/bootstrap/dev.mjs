@@ -90,8 +90,8 @@ three, or the named ones. Needs LLVM 19 with its libraries for WebAssembly, whic
     help: `Compiles the kernels to WebAssembly, as build:wasm does, and runs the tests that tooling/webassembly/tests.mjs lists
 with them, in Node and in a page of Chromium.
 
-  --node VERSION  Runs only the tests for every Node, in this version of Node, which npm downloads, or in the executable
-                  of this path. May be repeated.`,
+  --node VERSION  Runs them in this version of Node, which npm downloads, or in the executable of this path, in place of
+                  the Node that runs the command. May be repeated.`,
     prepare: builds(),
     command: 'node tooling/webassembly/run-tests.mjs',
   },

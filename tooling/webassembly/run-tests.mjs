@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * npm run dev -- test:wasm: compiles the kernels to WebAssembly, and runs the tests of tests.mjs with them.
- * With --node, runs only the tests that every version of Node.js must pass. Other arguments are passed to
- * vitest.
+ * With --node, runs them in that Node.js, a version or a path; several can be given. Other arguments are
+ * passed to vitest.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, rmSync } from 'node:fs';
@@ -47,10 +47,8 @@ const nodes = [];
 for (let at = args.indexOf('--node'); at >= 0; at = args.indexOf('--node'))
   nodes.push(findNode(args.splice(at, 2)[1] ?? ''));
 if (run(process.execPath, ['tooling/native/build-wasm.mjs']) !== 0) process.exit(1);
-const runs =
-  nodes.length === 0
-    ? tests.map((test) => ({ ...test, node: process.execPath }))
-    : nodes.flatMap((node) => tests.filter((test) => test.isForEveryNode).map((test) => ({ ...test, node })));
+if (nodes.length === 0) nodes.push(process.execPath);
+const runs = nodes.flatMap((node) => tests.map((test) => ({ ...test, node })));
 const failed = runs.filter(({ node, folder, files, names, kernels = 'wasm' }) => {
   const version = spawnSync(node, ['--version'], { encoding: 'utf8' }).stdout.trim();
   const which = names === undefined ? '' : `, ${names}`;

@@ -12,19 +12,15 @@ const ofOperations = [
 
 /**
  * The tests that run once more with kernels as WebAssembly: a folder, its test files, and for some the names
- * of tests, as a regular expression. What a file tests with several processes is left out: there they are
- * refused. Those for every Node run once more for each version that test:wasm is given. `kernels` is the
- * value of MTL_KERNELS, by default wasm.
+ * of tests, as a regular expression. Tests of several processes are left out, because WebAssembly refuses
+ * several processes. `kernels` is the value of MTL_KERNELS, by default wasm.
  *
- * @type {readonly {
- *   folder: string, files: string[], names?: string, isForEveryNode?: boolean, kernels?: string
- * }[]}
+ * @type {readonly { folder: string, files: string[], names?: string, kernels?: string }[]}
  */
 export const tests = [
   {
     folder: 'packages/kernels',
     files: ofOperations,
-    isForEveryNode: true,
   },
   { folder: 'packages/kernels', files: ['test/meta.test.ts'], names: 'takes addresses again' },
   // the ranks are threads of one process, and each has separate kernels
@@ -34,7 +30,6 @@ export const tests = [
     folder: 'apps/gpt-train',
     files: ['test/end-to-end.test.ts'],
     names: 'golden losses',
-    isForEveryNode: true,
   },
   { folder: 'apps/bert-train', files: ['test/end-to-end.test.ts'] },
   { folder: 'packages/runs', files: ['test/lora.test.ts', 'test/page'] },
@@ -55,13 +50,12 @@ export const tests = [
     kernels: 'wasm-single',
   },
   // the module with relaxed SIMD, which Node.js has from version 22 on
-  { folder: 'packages/kernels', files: ofOperations, kernels: 'wasm-relaxed', isForEveryNode: true },
-  { folder: 'packages/runs', files: ['test/page'], kernels: 'wasm-relaxed', isForEveryNode: true },
+  { folder: 'packages/kernels', files: ofOperations, kernels: 'wasm-relaxed' },
+  { folder: 'packages/runs', files: ['test/page'], kernels: 'wasm-relaxed' },
   {
     folder: 'apps/gpt-train',
     files: ['test/end-to-end.test.ts'],
     names: 'golden losses',
     kernels: 'wasm-relaxed',
-    isForEveryNode: true,
   },
 ];
