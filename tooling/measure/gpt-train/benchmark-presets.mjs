@@ -5,8 +5,9 @@
  */
 export const benchmarkPresets = {
   'char-10m': [6, 384, 6, 256, 128, 16],
-  // a long sequence and a small hidden size, so that attention has two thirds of the FLOPs
+  // long sequences and small hidden sizes, so that attention has two thirds (8k) or a third of the FLOPs
   'long-8k': [6, 384, 6, 8192, 128, 1],
+  'long-2k': [4, 512, 8, 2048, 8192, 1],
   'gpt2-124m': [12, 768, 12, 1024, 50304, 2],
   'gpt2-355m': [24, 1024, 16, 1024, 50304, 1],
   'gpt2-774m': [36, 1280, 20, 1024, 50304, 8],

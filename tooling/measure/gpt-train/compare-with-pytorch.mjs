@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- step-against-pytorch: compares the training step with PyTorch and with oneDNN's matmul rate
- * in one run, with the best settings for each side. The raw logs of both sides are kept.
+ * npm run dev -- step-against-pytorch: compares the training step with PyTorch, eager and with torch.compile,
+ * and with the rate of a large matmul, all in one run. The sides take turns, and the best run of each counts.
+ * The raw logs of both sides are kept.
  *   npm run dev -- step-against-pytorch [--presets char-10m,gpt2-124m] [--repeat 2] [--log FILE]
  * The PyTorch program is a script that prints a JSON line. MTL_PEER names the script, and MTL_PEER_PYTHON
  * names a Python with torch (default python3). Without a script, only our side is timed.
@@ -12,7 +13,7 @@ import { cpus } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { hostInformation, matmul, setNumThreads, Tensor } from '@mtl/kernels';
+import { hostInformation, matmul, setMatmulLibrary, setNumThreads, Tensor } from '@mtl/kernels';
 import { findPeer } from './find-peer.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -28,6 +29,8 @@ const { values } = parseArgs({
 const peer = findPeer(process.env);
 const python = process.env.MTL_PEER_PYTHON ?? 'python3';
 const threads = values.threads;
+/** PyTorch's modes, with the flags of its script. */
+const modes = { eager: [], 'torch.compile': ['--compile'] };
 /** For each preset: the number of timed steps, the micro-batch sizes to try, and the target. */
 const plans = {
   'char-10m': {
@@ -60,10 +63,10 @@ function hasPeer() {
 }
 
 /**
- * Returns oneDNN's rate for square matmuls in GFLOP/s, measured in this run, which is this machine's
- * roofline.
+ * Returns the rate of a square matmul by `library`, in GFLOP/s. The faster rate is this machine's roofline.
  */
-function matmulRate(dtype) {
+function matmulRate(dtype, library) {
+  setMatmulLibrary(library);
   const size = 2048;
   const make = () => Tensor.zeros({ shape: [size, size], dtype });
   const [output, left, right] = [make(), make(), make()];
@@ -84,22 +87,24 @@ const ours = (preset, dtype, plan, microBatch) =>
     ...['--preset', preset, '--dtype', dtype, '--threads', threads, '--micro-batch', String(microBatch)],
     ...['--iters', String(plan.iters), '--warmup', String(plan.warmup)],
   ]);
-const theirs = (preset, dtype, plan, microBatch) =>
+const theirs = (preset, dtype, plan, microBatch, mode) =>
   run(python, [
     peer,
     ...['--preset', preset, '--dtype', dtype, '--threads', threads, '--micro-batch', String(microBatch)],
-    ...['--iters', String(plan.iters), '--warmup', String(plan.warmup)],
+    ...['--iters', String(plan.iters), '--warmup', String(plan.warmup), ...modes[mode]],
   ]);
 
 setNumThreads(Number(threads));
-const rates = { float32: matmulRate('float32'), bfloat16: matmulRate('bfloat16') };
+const libraries = ['own', 'oneDNN'];
+/** Returns the rates of our kernels and of oneDNN. */
+const ratesOf = (dtype) => libraries.map((library) => matmulRate(dtype, library));
+const rates = { float32: ratesOf('float32'), bfloat16: ratesOf('bfloat16') };
 const { instructionSet, onednnVersion } = hostInformation();
 console.log(
   `${cpus()[0].model}, ${threads} threads, ${instructionSet}, oneDNN ${onednnVersion}, Node ${process.version}`,
 );
-console.log(
-  `oneDNN 2048^3: ${rates.float32.toFixed(0)} GFLOP/s float32, ${rates.bfloat16.toFixed(0)} bfloat16`,
-);
+for (const [dtype, [own, oneDNN]] of Object.entries(rates))
+  console.log(`2048^3 in ${dtype}: ${own.toFixed(0)} GFLOP/s by our kernels, ${oneDNN.toFixed(0)} by oneDNN`);
 const withPeer = hasPeer();
 if (!withPeer)
   console.log(
@@ -115,22 +120,26 @@ for (const preset of values.presets.split(',')) {
     for (let repeat = 0; repeat < Number(values.repeat); repeat++) {
       for (const microBatch of plan.microBatches) {
         ourRuns.push(ours(preset, dtype, plan, microBatch));
-        if (withPeer) peerRuns.push(theirs(preset, dtype, plan, microBatch));
+        for (const mode of withPeer ? Object.keys(modes) : [])
+          peerRuns.push({ mode, ...theirs(preset, dtype, plan, microBatch, mode) });
       }
     }
     const mine = best(ourRuns);
-    const roofline = (mine.model_tflops * 1000) / rates[dtype];
+    const roofline = (mine.model_tflops * 1000) / Math.max(...rates[dtype]);
     console.log(
       `${preset} ${dtype}: ${mine.tokens_per_s} tokens/s, ${mine.step_ms} ms, ${mine.model_tflops} model TFLOP/s ` +
-        `(${(roofline * 100).toFixed(0)} % of oneDNN's rate), ${(mine.peak_bytes / 2 ** 20).toFixed(0)} MiB peak RSS, ` +
+        `(${(roofline * 100).toFixed(0)} % of the matmul's rate), ${(mine.peak_bytes / 2 ** 20).toFixed(0)} MiB peak RSS, ` +
         `${(mine.outside_kernels * 100).toFixed(2)} % outside kernels`,
     );
     if (peerRuns.length === 0) continue;
     const other = best(peerRuns);
+    const ofModes = Object.keys(modes).map(
+      (mode) => `${mode} ${best(peerRuns.filter((peerRun) => peerRun.mode === mode)).tokens_per_s}`,
+    );
     const [speed, memory] = [mine.tokens_per_s / other.tokens_per_s, mine.peak_bytes / other.peak_bytes];
     const verdict = (good) => (good ? 'reached' : 'MISSED');
     console.log(
-      `  ${other.peer}: ${other.tokens_per_s} tokens/s, ${(other.peak_bytes / 2 ** 20).toFixed(0)} MiB; ` +
+      `  ${other.peer}: ${ofModes.join(', ')} tokens/s, ${(other.peak_bytes / 2 ** 20).toFixed(0)} MiB; ` +
         `speed x${speed.toFixed(2)} (goal ${plan.goals[dtype]}: ${verdict(speed >= plan.goals[dtype])}), ` +
         `memory x${memory.toFixed(2)} (goal ${plan.memory[index]}: ${verdict(memory <= plan.memory[index])})`,
     );

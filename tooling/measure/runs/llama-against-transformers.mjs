@@ -2,12 +2,12 @@
 /**
  * Compares the training step of a Llama with SmolLM-135M's size (including AdamW and clipping) with
  * transformers' LlamaForCausalLM. With `--lora-rank`, compares the step of its adapters with PEFT's step.
- * With a Qwen3-MoE, compares with an implementation of experts in transformers. Both sides have the same
- * weights and the same tokens. Losses and gradient norms are compared, both sides take turns, and medians are
- * printed. The exit status is 1 if a goal is missed. A run measures only one configuration, because the
- * memory peak of a process never falls.
- *   npm run dev -- llama-against-transformers [--model smollm|qwen-moe|qwen-dense] [--experts grouped_mm|eager]
- *     [--dtype float32] [--lora-rank 0] [--compile] [--threads 2] [--rounds 5] [--batch-size 1]
+ * With a Qwen3-MoE or a Mixtral, compares with an implementation of experts in transformers. Both sides have
+ * the same weights and the same tokens. Losses and gradient norms are compared, both sides take turns, and
+ * medians are printed. The exit status is 1 if a goal is missed. A run measures only one configuration,
+ * because the memory peak of a process never falls.
+ *   npm run dev -- llama-against-transformers [--model smollm|qwen-moe|qwen-dense|mixtral]
+ *     [--experts grouped_mm|eager] [--dtype float32] [--lora-rank 0] [--compile] [--threads 2] [--rounds 5] [--batch-size 1]
  *     [--seq-length 1024]
  * MTL_PEER_PYTHON names a Python with torch, transformers and peft (default python3).
  */

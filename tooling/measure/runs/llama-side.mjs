@@ -51,7 +51,22 @@ const qwenMoe = {
 /** `qwenMoe` without experts. Its feed-forward networks take the same FLOPs per token. */
 const { numExperts: _, moeRouterTopk: __, moeFfnHiddenSize: ___, ...qwenDense } = qwenMoe;
 
-export const models = { smollm: smolLlama, 'qwen-moe': qwenMoe, 'qwen-dense': qwenDense };
+/** A small Mixtral: 8 experts, whose networks are 3.5 times as wide as the model; a token uses 2. */
+const mixtral = {
+  ...smolLlama,
+  numLayers: 4,
+  hiddenSize: 512,
+  ffnHiddenSize: 1792,
+  numAttentionHeads: 8,
+  numQueryGroups: 4,
+  vocabularySize: 8192,
+  tieEmbeddings: false,
+  numExperts: 8,
+  moeRouterTopk: 2,
+  moeFfnHiddenSize: 1792,
+};
+
+export const models = { smollm: smolLlama, 'qwen-moe': qwenMoe, 'qwen-dense': qwenDense, mixtral };
 
 const loraTargets = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'];
 
