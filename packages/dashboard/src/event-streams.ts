@@ -16,6 +16,7 @@ export class EventStreams {
   readonly #open = new Set<ServerResponse>();
   #timer: NodeJS.Timeout | undefined;
   #lastWrite = 0;
+  #isClosed = false;
 
   constructor(folder: RunsFolder, { pollMs }: { readonly pollMs: number }) {
     this.#folder = folder;
@@ -33,12 +34,16 @@ export class EventStreams {
     response.on('close', () => this.#remove(response));
     await this.#poll();
     if (response.destroyed) return;
-    this.#open.add(response);
     this.#send([response], { runs: this.#folder.summaries, removed: [], isAll: true });
+    // closed during the poll, when this response was not among the open ones yet
+    if (this.#isClosed) return void response.end();
+    this.#open.add(response);
     this.#schedule();
   }
 
+  /** Ends all streams. A page that is being added still gets the runs. */
   close(): void {
+    this.#isClosed = true;
     clearTimeout(this.#timer);
     for (const response of this.#open) response.end();
     this.#open.clear();
