@@ -16,7 +16,13 @@ it('sends the runs and ends where it is closed while a page is added', async () 
     refresh: () => refreshed,
   };
   const streams = new EventStreams(folder as unknown as RunsFolder, { pollMs: 10 });
-  const server = createServer((_request, response) => void streams.add(response));
+  let isFinished = false;
+  const server = createServer((_request, response) => {
+    response.on('finish', () => {
+      isFinished = true;
+    });
+    void streams.add(response);
+  });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   try {
     const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
@@ -25,6 +31,7 @@ it('sends the runs and ends where it is closed while a page is added', async () 
     // as the dashboard does: a response that is not complete by then is cut off
     setTimeout(() => server.closeAllConnections(), 500);
     await expect(response.text()).resolves.toContain('"one"');
+    expect(isFinished).toBe(true);
   } finally {
     server.close();
   }
