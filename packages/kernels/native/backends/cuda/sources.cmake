@@ -4,7 +4,8 @@ file(GLOB CUDA_HOST_SOURCES CONFIGURE_DEPENDS native/backends/cuda/*.cc native/b
 file(GLOB CUDA_KERNEL_SOURCES CONFIGURE_DEPENDS native/backends/cuda/*/*.cu)
 # compile options of both sides of the C ABI
 file(GLOB CUDA_SCRATCH_SOURCES CONFIGURE_DEPENDS native/backends/cuda/scratch/*.cc) # the addon has them too
-set(CUDA_SHARED_SOURCES ${CUDA_SCRATCH_SOURCES} native/core/memory_arena.cc native/core/device_memory.cc
+set(CUDA_SHARED_SOURCES ${CUDA_SCRATCH_SOURCES} native/core/memory_arena.cc native/core/separate_memories.cc
+    native/core/device_memory.cc
     native/core/status.cc native/core/op_registry.cc native/core/validation.cc native/core/index_check.cc
     native/core/row_layout.cc native/core/shared_memory.cc
     native/ops/matmul.cc native/ops/linear.cc native/ops/attention.cc native/ops/visibility.cc native/ops/attention_row_sums.cc
