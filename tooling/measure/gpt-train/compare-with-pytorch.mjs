@@ -157,11 +157,13 @@ for (const preset of values.presets.split(',')) {
     const other = best(peerRuns);
     const ofModes = Object.keys(modes)
       .map((mode) => [mode, peerRuns.filter((peerRun) => peerRun.mode === mode)])
-      .map(([mode, runs]) => `${mode} ${runs.length === 0 ? 'failed' : best(runs).tokens_per_s}`);
+      .map(
+        ([mode, runs]) => `${mode} ${runs.length === 0 ? 'failed' : `${best(runs).tokens_per_s} tokens/s`}`,
+      );
     const [speed, memory] = [mine.tokens_per_s / other.tokens_per_s, mine.peak_bytes / other.peak_bytes];
     const verdict = (good) => (good ? 'reached' : 'MISSED');
     console.log(
-      `  ${other.peer}: ${ofModes.join(', ')} tokens/s, ${(other.peak_bytes / 2 ** 20).toFixed(0)} MiB; ` +
+      `  ${other.peer}: ${ofModes.join(', ')}; ${(other.peak_bytes / 2 ** 20).toFixed(0)} MiB; ` +
         `speed x${speed.toFixed(2)} (goal ${plan.goals[dtype]}: ${verdict(speed >= plan.goals[dtype])}), ` +
         `memory x${memory.toFixed(2)} (goal ${plan.memory[dtype]}: ${verdict(memory <= plan.memory[dtype])})`,
     );
